@@ -70,6 +70,8 @@ class ExplorerSettings:
 
     needs_gradient: ClassVar[bool]
     max_scale: ClassVar[float] = np.inf
+    move: ClassVar[Any]
+    """The compiled move; None for the Hamiltonian one, which every ensemble contains."""
     aim: float
 
     def __post_init__(self) -> None:
@@ -92,11 +94,6 @@ class ExplorerSettings:
         log_max_scale = float(np.log(self.max_scale))
         flat = np.concatenate([np.empty(0), *map(np.ravel, options)])
         return Explorer(address, flat, float(aim), log_max_scale)
-
-    @property
-    def move(self) -> Any:
-        """The compiled move; None for the Hamiltonian one, which every ensemble contains."""
-        raise NotImplementedError
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without the address, which is another one in another process."""

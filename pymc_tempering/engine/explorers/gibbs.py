@@ -7,7 +7,7 @@ these entries were constants. The path has to show them as they are, in units of
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,49 +32,6 @@ __all__ = ["GibbsHamiltonian", "GibbsSlice", "Support", "gibbs_hamiltonian_move"
 
 Support = tuple[int, int, int]
 """Of one entry: its place in ``z``, its lowest value, and how many values it has, one apart."""
-
-
-@dataclass(frozen=True)
-class GibbsHamiltonian(Hamiltonian):
-    """Gibbs sweeps over `supports`, and Hamiltonian moves of all other coordinates.
-
-    The other settings are those of the Hamiltonian moves.
-    """
-
-    supports: tuple[Support, ...] = ()
-
-    @property
-    def move(self) -> Any:
-        """The compiled move."""
-        return gibbs_hamiltonian_move
-
-    def most_evaluations(self, dim: int) -> int:
-        """Those of a sweep, and of the longest trajectory."""
-        return _of_sweep(self.supports) + super().most_evaluations(dim - len(self.supports))
-
-
-@dataclass(frozen=True)
-class GibbsSlice(Slice):
-    """Gibbs sweeps over `supports`, and slice sampling of all other coordinates, if there are any.
-
-    The other settings are those of slice sampling, but `n_updates` does not apply.
-    """
-
-    supports: tuple[Support, ...] = ()
-
-    @property
-    def move(self) -> Any:
-        """The compiled move."""
-        return gibbs_slice_move
-
-    def most_evaluations(self, dim: int) -> int:
-        """Those of a sweep, and twice what slices take of all other coordinates on average."""
-        return _of_sweep(self.supports) + Slice().most_evaluations(dim - len(self.supports))
-
-
-def _of_sweep(supports: tuple[Support, ...]) -> int:
-    """Evaluations of a sweep: of all values but the present one of every entry."""
-    return sum(n_values - 1 for _, _, n_values in supports)
 
 
 @compiled(borrows=True)
@@ -133,12 +90,6 @@ def _sweep(
 
 
 @compiled
-def _supports(options: FloatArray) -> FloatArray:
-    # after the two options of the other moves
-    return options[2:].reshape(-1, 3)
-
-
-@compiled
 def gibbs_slice_move(
     path: Path,
     options: FloatArray,
@@ -153,7 +104,7 @@ def gibbs_slice_move(
     `options` (2 + 3 n,) are those of slices; and of every entry with a support its place, lowest
     value and number of values, in the order of places.
     """
-    supports = _supports(options)
+    supports = options[2:].reshape(-1, 3)
     n_evaluations, n_bad = _sweep(path, beta, supports, replicas, row, rng)
     counts, entry = np.zeros(4), 0
     for i in range(replicas.u.shape[1]):
@@ -183,7 +134,7 @@ def gibbs_hamiltonian_move(
     without a force stays there: the values that the sweep drew become part of the origin. Options
     are as for :func:`gibbs_slice_move`.
     """
-    supports = _supports(options)
+    supports = options[2:].reshape(-1, 3)
     n_evaluations, n_bad = _sweep(path, beta, supports, replicas, row, rng)
     jittered, n_steps = draw_trajectory(step_size, options[0], int(options[1]), rng)
     mean, momentum = replicas.work[Work.MEAN], replicas.work[Work.MOMENTUM]
@@ -216,3 +167,38 @@ def gibbs_hamiltonian_move(
         n_evaluations + move.n_evaluations,
         n_bad + move.n_bad_gradients,
     )
+
+
+@dataclass(frozen=True)
+class GibbsHamiltonian(Hamiltonian):
+    """Gibbs sweeps over `supports`, and Hamiltonian moves of all other coordinates.
+
+    The other settings are those of the Hamiltonian moves.
+    """
+
+    move: ClassVar[Any] = staticmethod(gibbs_hamiltonian_move)
+    supports: tuple[Support, ...] = ()
+
+    def most_evaluations(self, dim: int) -> int:
+        """Those of a sweep, and of the longest trajectory."""
+        return _of_sweep(self.supports) + super().most_evaluations(dim - len(self.supports))
+
+
+@dataclass(frozen=True)
+class GibbsSlice(Slice):
+    """Gibbs sweeps over `supports`, and slice sampling of all other coordinates, if there are any.
+
+    The other settings are those of slice sampling, but `n_updates` does not apply.
+    """
+
+    move: ClassVar[Any] = staticmethod(gibbs_slice_move)
+    supports: tuple[Support, ...] = ()
+
+    def most_evaluations(self, dim: int) -> int:
+        """Those of a sweep, and twice what slices take of all other coordinates on average."""
+        return _of_sweep(self.supports) + Slice().most_evaluations(dim - len(self.supports))
+
+
+def _of_sweep(supports: tuple[Support, ...]) -> int:
+    """Evaluations of a sweep: of all values but the present one of every entry."""
+    return sum(n_values - 1 for _, _, n_values in supports)

@@ -41,37 +41,6 @@ _WIDE_SHARE, _WIDE_SPREAD, _WIDE_SHIFT = 0.3, 1.2, -0.7
 so that a trajectory may end where the scale is several times another (benchmarks/README.md)."""
 
 
-@dataclass(frozen=True)
-class Gist(TrajectorySettings):
-    """Hamiltonian moves with a step size drawn around the local scale.
-
-    For posteriors with funnels, such as hierarchies written centred and horseshoes: the step size
-    that one place needs is a hundredth of another's.
-
-    Attributes
-    ----------
-    aim : float
-        Acceptance rate of the energy error alone that tuning aims at, default 0.75.
-    trajectory_length : float
-        Longest simulated time of a move, default 1.5.
-    max_steps : int
-        Largest number of steps of a move, default 64; two more gradients find the scales.
-
-    Examples
-    --------
-    >>> Gist(max_steps=128)
-    Gist(aim=0.75, trajectory_length=1.5, max_steps=128)
-    """
-
-    max_scale: ClassVar[float] = 4.0
-    aim: float = 0.75
-
-    @property
-    def move(self) -> Any:
-        """The compiled move."""
-        return gist_move
-
-
 @compiled(borrows=True, inside=True)
 def _log_scale(
     path: Path, beta: float, u: FloatArray, grad: FloatArray, residual: FloatArray, work: FloatArray
@@ -164,3 +133,30 @@ def gist_move(
         accept(path, proposal, replicas, row)
         status = ACCEPTED
     return Move(rate * ratio, rate, status, n + 1, n_bad + bad_there)
+
+
+@dataclass(frozen=True)
+class Gist(TrajectorySettings):
+    """Hamiltonian moves with a step size drawn around the local scale.
+
+    For posteriors with funnels, such as hierarchies written centred and horseshoes: the step size
+    that one place needs is a hundredth of another's.
+
+    Attributes
+    ----------
+    aim : float
+        Acceptance rate of the energy error alone that tuning aims at, default 0.75.
+    trajectory_length : float
+        Longest simulated time of a move, default 1.5.
+    max_steps : int
+        Largest number of steps of a move, default 64; two more gradients find the scales.
+
+    Examples
+    --------
+    >>> Gist(max_steps=128)
+    Gist(aim=0.75, trajectory_length=1.5, max_steps=128)
+    """
+
+    max_scale: ClassVar[float] = 4.0
+    move: ClassVar[Any] = staticmethod(gist_move)
+    aim: float = 0.75

@@ -12,7 +12,7 @@ equals the target, every step is exact. For small steps it is the leapfrog schem
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -67,7 +67,6 @@ class TrajectorySettings(ExplorerSettings):
     """Base class of the settings of explorers that follow trajectories; see Hamiltonian."""
 
     needs_gradient: ClassVar[bool] = True
-    aim: float
     trajectory_length: float = 1.5
     max_steps: int = 64
 
@@ -175,8 +174,7 @@ def follow(
     error = _energy(beta, position, momentum, log_target, log_reference, gaussian) - energy
     if not error < MAX_ENERGY_ERROR:
         return Proposal(log_target, log_reference, 0.0, 0.0, DIVERGENT, n_steps, n_bad)
-    acceptance_rate = 1.0 if error <= 0.0 else np.exp(-error)
-    rate = acceptance_rate
+    rate = 1.0 if error <= 0.0 else np.exp(-error)
     return Proposal(log_target, log_reference, rate, rate, REJECTED, n_steps, n_bad)
 
 
@@ -218,12 +216,8 @@ class Hamiltonian(TrajectorySettings):
     """
 
     max_scale: ClassVar[float] = MAX_STEP_SIZE
+    move: ClassVar[Any] = None
     aim: float = 0.8
-
-    @property
-    def move(self) -> None:
-        """None: part of every ensemble."""
-        return None
 
 
 @compiled(borrows=True, inside=True)

@@ -28,39 +28,6 @@ from pymc_tempering.types import FloatArray
 __all__ = ["Slice", "slice_move", "update_coordinate"]
 
 
-@dataclass(frozen=True)
-class Slice(ExplorerSettings):
-    """Coordinate-wise slice sampling.
-
-    Attributes
-    ----------
-    aim : float
-        Share of expansions among expansions and shrinkages that tuning of the width aims at.
-        Default 0.5: an interval that is too short costs as much as one that is too long.
-    max_expansions : int
-        Largest number of times that an interval is stepped out, default 16.
-    n_updates : int
-        Coordinates that a move updates, from a random one on. Default 0: all of them.
-    """
-
-    needs_gradient: ClassVar[bool] = False
-    # the width bounds itself, by shrinkages; this keeps it finite where a density is flat
-    max_scale: ClassVar[float] = 1e3
-    aim: float = 0.5
-    max_expansions: int = field(default=16, metadata={"least": 0})
-    n_updates: int = field(default=0, metadata={"least": 0})
-
-    @property
-    def move(self) -> Any:
-        """The compiled move."""
-        return slice_move
-
-    def most_evaluations(self, dim: int) -> int:
-        """Twice what updates take on average; there is no bound that they are not far from."""
-        # an update of one coordinate takes 6 evaluations at the tuned width
-        return 6 * 2 * (self.n_updates or dim)
-
-
 @compiled(borrows=True)
 def _try(path: Path, replicas: Replicas, counts: FloatArray) -> Trial:
     trial = evaluate_trial(path, replicas)
@@ -154,3 +121,32 @@ def slice_move(
     total = counts[2] + counts[3]
     signal = counts[2] / total if total > 0.0 else 0.5
     return Move(1.0 if status == ACCEPTED else 0.0, signal, status, int(counts[0]), int(counts[1]))
+
+
+@dataclass(frozen=True)
+class Slice(ExplorerSettings):
+    """Coordinate-wise slice sampling.
+
+    Attributes
+    ----------
+    aim : float
+        Share of expansions among expansions and shrinkages that tuning of the width aims at.
+        Default 0.5: an interval that is too short costs as much as one that is too long.
+    max_expansions : int
+        Largest number of times that an interval is stepped out, default 16.
+    n_updates : int
+        Coordinates that a move updates, from a random one on. Default 0: all of them.
+    """
+
+    needs_gradient: ClassVar[bool] = False
+    # the width bounds itself, by shrinkages; this keeps it finite where a density is flat
+    max_scale: ClassVar[float] = 1e3
+    move: ClassVar[Any] = staticmethod(slice_move)
+    aim: float = 0.5
+    max_expansions: int = field(default=16, metadata={"least": 0})
+    n_updates: int = field(default=0, metadata={"least": 0})
+
+    def most_evaluations(self, dim: int) -> int:
+        """Twice what updates take on average; there is no bound that they are not far from."""
+        # an update of one coordinate takes 6 evaluations at the tuned width
+        return 6 * 2 * (self.n_updates or dim)
