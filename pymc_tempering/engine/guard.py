@@ -16,7 +16,6 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 
 import numpy as np
 from llvmlite.binding import add_symbol
@@ -133,12 +132,7 @@ class Watch:
         self._n_before = _n_presses()
         self._stopped_before = bool(_stop.value)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         stopped = self._stopped_before or bool(_stop.value) or _n_presses() != self._n_before
         if self._previous is not None and _watcher is not None:
             signal.set_wakeup_fd(self._previous)

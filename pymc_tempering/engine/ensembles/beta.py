@@ -45,10 +45,10 @@ def piece_masses(
     return log_sum_exp(log_masses)
 
 
-@compiled(borrows=True, inside=True)
-def _draw_category(log_masses: FloatArray, log_total: float, uniform: float) -> int:
-    total = 0.0
-    last = 0
+@compiled(borrows=True)
+def draw_level(log_masses: FloatArray, log_total: float, rng: np.random.Generator) -> int:
+    """Draw a level or a piece given the position, independently of the present one."""
+    uniform, total, last = rng.random(), 0.0, 0
     for j in range(log_masses.shape[0]):
         mass = np.exp(log_masses[j] - log_total)
         if mass > 0.0:
@@ -56,7 +56,7 @@ def _draw_category(log_masses: FloatArray, log_total: float, uniform: float) -> 
         total += mass
         if uniform < total:
             return j
-    # rounding may leave the sum below the uniform; a category without mass is never drawn
+    # rounding may leave the sum below the uniform; a level without mass is never drawn
     return last
 
 
@@ -75,7 +75,7 @@ def draw_beta(
     2017, eq. 18 and the text below it, for one piece); no iteration, no rejection. The masses are
     those of :func:`piece_masses` at the same finite delta.
     """
-    j = _draw_category(log_masses, log_total, rng.random())
+    j = draw_level(log_masses, log_total, rng)
     width = knots[j + 1] - knots[j]
     slope = width * delta - (bias[j + 1] - bias[j])
     return knots[j] + width * truncated_exponential_icdf(rng.random(), slope)
@@ -94,12 +94,6 @@ def level_masses(
     for k in range(1, betas.shape[0]):
         log_masses[k] = betas[k] * delta + log_level_weights[k]
     return log_sum_exp(log_masses)
-
-
-@compiled(borrows=True)
-def draw_level(log_masses: FloatArray, log_total: float, rng: np.random.Generator) -> int:
-    """Draw a level from its conditional given the position, independently of the present one."""
-    return _draw_category(log_masses, log_total, rng.random())
 
 
 @compiled(borrows=True, inside=True)

@@ -216,6 +216,7 @@ def log_mixture(
     return top + np.log(total)
 
 
+@compiled
 def component_excess(components: Components, shares: FloatArray, draws: FloatArray) -> FloatArray:
     """Sum of responsibilities of draws (n, D) from a mixture, minus its mean, n times `shares`.
 
@@ -224,20 +225,8 @@ def component_excess(components: Components, shares: FloatArray, draws: FloatArr
     :mod:`pymc_tempering.estimators.controls` takes out what estimates owe to the number of draws
     that happened to be of one component.
     """
-    excess = -len(draws) * shares
-    _add_shares(components, draws, np.empty(shares.size), np.empty((2, draws.shape[1])), excess)
-    return excess
-
-
-@compiled(borrows=True)
-def _add_shares(
-    components: Components,
-    draws: FloatArray,
-    logs: FloatArray,
-    work: FloatArray,
-    excess: FloatArray,
-) -> None:
-    dim, x, pull = draws.shape[1], work[0], work[1]
+    dim, logs, excess = draws.shape[1], np.empty(shares.size), -len(draws) * shares
+    x, pull = np.empty(dim), np.empty(dim)
     for row in range(draws.shape[0]):
         u = draws[row]
         square = 0.0
@@ -254,3 +243,4 @@ def _add_shares(
             total += logs[k]
         for k in range(logs.size):
             excess[k] += logs[k] / total
+    return excess

@@ -116,7 +116,9 @@ class Mixture:
         rows = [_rows_in(fit, coordinates) for fit in fits]
         means = coordinates.to_base(np.stack([fit.mean for fit in fits]))
         normal = -0.5 * self.dim * LOG_2PI
-        constants = [f.log_constant if isinstance(f, TransportMap) else normal for f in fits]
+        constants = [
+            f.residuals.log_constant if isinstance(f, TransportMap) else normal for f in fits
+        ]
         log_scales = np.log1p(-self.share) + np.log(weights) + [each.log_det for each in rows]
         defensive = np.log(self.share) + log_t_constant(self.dof, self.dim)
         terms = [fit.terms if isinstance(fit, TransportMap) else NO_TERMS for fit in fits]

@@ -24,8 +24,7 @@ from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["GAUSSIAN", "HALF_LOG_2PI", "MIXTURE", "Path", "call_density", "density_at",
-           "evaluate_reference", "evaluate_target", "log_normal", "n_residual", "pull_back",
-           "to_z"]  # fmt: skip
+           "evaluate_reference", "evaluate_target", "log_normal", "pull_back", "to_z"]  # fmt: skip
 
 
 @intrinsic
@@ -168,11 +167,6 @@ class Path(NamedTuple):
     log_det_scale: float  # log of the Jacobian, nats
     components: Components  # of a mixture, in `u`; empty for any other reference
     faults: IntArray  # (2,), evaluations with a log target of +inf, and of no number; incremented
-
-
-def n_residual(path: Path) -> int:
-    """Length of a residual: D, or 0 for a Gaussian reference, whose residual is zero."""
-    return 0 if path.reference_address == GAUSSIAN else path.mean.size
 
 
 @compiled(borrows=True, inside=True)

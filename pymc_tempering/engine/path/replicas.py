@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target, n_residual
+from pymc_tempering.engine.path.path import GAUSSIAN, Path, evaluate_reference, evaluate_target
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
@@ -52,8 +52,10 @@ class Replicas(NamedTuple):
 def new_replicas(path: Path, u: FloatArray) -> Replicas:
     """Replicas at ``u`` of shape (n, D), evaluated there."""
     n, dim = u.shape
+    # the residual of a Gaussian reference is zero
+    n_residual = 0 if path.reference_address == GAUSSIAN else dim
     replicas = Replicas(
-        np.array(u, order="C"), np.zeros((n, dim)), np.zeros((n, n_residual(path))),
+        np.array(u, order="C"), np.zeros((n, dim)), np.zeros((n, n_residual)),
         np.full(n, -np.inf), np.full(n, -np.inf), np.full(n, -np.inf), np.zeros((N_WORK, dim)),
     )  # fmt: skip
     for row in range(n):

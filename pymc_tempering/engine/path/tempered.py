@@ -52,10 +52,9 @@ class TemperedPath:
     whole: tuple[int, ...] = ()
 
     @classmethod
-    def from_base(cls, target: Density, base: GaussianBase | Coordinates) -> "TemperedPath":
+    def from_base(cls, target: Density, base: GaussianBase) -> "TemperedPath":
         """Path from a Gaussian."""
-        coordinates = base if isinstance(base, Coordinates) else Coordinates.of(base)
-        return cls(target, coordinates)
+        return cls(target, Coordinates.of(base))
 
     def moved(self, base: GaussianBase | Coordinates) -> "TemperedPath":
         """Return the same path in other coordinates, whose Gaussian takes the place of this one."""

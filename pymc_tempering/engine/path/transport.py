@@ -202,11 +202,6 @@ class TransportMap:
         laws.skew[what[skew, 0]] = coefficients[skew]
         return laws
 
-    @property
-    def log_constant(self) -> float:
-        """Log density of the coordinates' own distributions at their centres, in nats."""
-        return self.residuals.log_constant
-
     @cached_property
     def _factors(self) -> dict[tuple[int, int], tuple[IntArray, IntArray, FloatArray]]:
         """By coordinate and kind, of those that have terms: both factors, and coefficients."""

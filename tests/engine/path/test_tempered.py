@@ -23,7 +23,7 @@ def test_gaussian_reference_is_that_of_the_coordinates():
     np.testing.assert_array_equal(view.mean, BASE.mean)
     np.testing.assert_array_equal(view.scale, BASE.scale)
     assert view.log_det_scale == pytest.approx(np.log(1.3 * 0.9))
-    assert TemperedPath.from_base(target, Coordinates.of(BASE)).base == BASE
+    assert TemperedPath(target, Coordinates.of(BASE)).base == BASE
     moved = path.moved(OTHER)
     assert (moved.base, moved.target, moved.reference) == (OTHER, target, None)
     assert path.base == BASE
