@@ -98,7 +98,11 @@ class Stateful:
     def set_state(self, state: dict[str, Any]) -> Self:
         """Continue from :meth:`state`, and return the object."""
         for name in self._changing:
-            setattr(self, name, from_plain(state[name]))
+            part = getattr(self, name, None)
+            if isinstance(part, Stateful):
+                part.set_state(state[name])
+            else:
+                setattr(self, name, from_plain(state[name]))
         return self
 
     @classmethod

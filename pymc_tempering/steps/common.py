@@ -21,7 +21,7 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.engine.state import from_plain, to_plain
+from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.at_draws import term_sizes
@@ -59,12 +59,14 @@ class Found(NamedTuple):
 
 
 @dataclass
-class CurrentChain:
+class CurrentChain(Stateful):
     """What a chain of any method has.
 
     ``n_missing`` are the steps to the end of a chain of ``pm.sample``; None where something else
     runs the steps. ``searched`` are statistics of the search, empty before the first draw.
     """
+
+    _changing = ("n_tune", "n_draws", "account", "searched", "visits")
 
     account: Account
     n_tune: int
@@ -221,27 +223,14 @@ class TemperedStep(ProgressHooks, BlockedStep):
     @property
     def chain(self) -> dict[str, Any] | None:
         """Everything that changes during a chain; None before its first step."""
-        state, current = self._state(), self._current
-        if state is None:
-            return None
-        return {
-            "of_method": state,
-            "n_tune": current.n_tune,
-            "n_draws": current.n_draws,
-            "account": current.account.state(),
-            "searched": to_plain(current.searched),
-            "visits": current.visits.state(),
-        }
+        state = self._state()
+        return None if state is None else {"of_method": state} | self._current.state()
 
     @chain.setter
     def chain(self, state: dict[str, Any] | None) -> None:
         self._reset_chain()
         if state is not None:
-            current = self._current
-            current.n_tune, current.n_draws = state["n_tune"], state["n_draws"]
-            current.account.set_state(state["account"])
-            current.searched = from_plain(state["searched"])
-            current.visits.set_state(state["visits"])
+            self._current.set_state(state)
             self._restore(state["of_method"])
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
