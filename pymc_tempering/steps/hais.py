@@ -169,6 +169,15 @@ class HAIS(TemperedStep):
         check_unknown(type(self), kwargs)
         if betas is not None and n_levels is not None:
             raise ScheduleError("Both `betas` and `n_levels` were given; leave `n_levels` away.")
+        if target_accept is None:
+            target_accept = 0.3 if transitions == "random_walk" else 0.8
+        annealing = AnnealingSettings(
+            kind=TRANSITIONS.index(check_choice("transitions", transitions, TRANSITIONS)),
+            n_leapfrog=check_positive("n_leapfrog", n_leapfrog, integer=True),
+            short_steps=check_flag("short_steps", short_steps) and transitions != "random_walk",
+            target_accept=check_probability("target_accept", target_accept),
+            target=Hamiltonian(),
+        )
         requested = AnnealingRequested.checked(
             scans_per_draw=scans_per_draw,
             adapt_base=adapt_base,
@@ -176,7 +185,7 @@ class HAIS(TemperedStep):
             n_levels=None if n_levels is None else check_n_levels(n_levels),
             betas=None if betas is None else check_betas(betas),
             schedule=check_choice("schedule", schedule, ANNEALING_SCHEDULES),
-            annealing=_annealing_settings(transitions, n_leapfrog, short_steps, target_accept),
+            annealing=annealing,
         )
         self._prepare(requested, vars, model, base, rng, level=N_KNOTS)
 
@@ -253,7 +262,9 @@ class HAIS(TemperedStep):
             counts = pilot.run(PILOT_SCANS, self.rng).counts
             if pilot.finished:
                 self._end_pilot(pilot)
+            moved: Annealer | LadderLike = self._annealer or pilot.ladder
         else:
+            moved = annealer
             adapt = self.tune and self._round < len(self._lengths)
             record = annealer.run(self.scans_per_draw, self.rng, adapt=adapt)
             counts = record.counts
@@ -269,20 +280,11 @@ class HAIS(TemperedStep):
                 "n_zero_density_at": knot_sums(record.zero_density, N_KNOTS),
                 "n_levels": annealer.n_levels,
             }
-        moved = self._moved
         _, rejection_rates, deltas = self._knots
         return moved.target_position, values | {
             "global_barrier": rejection_rates.sum() if len(deltas) > 1 else np.nan,
             **self._of_ensemble(moved, counts, self.scans_per_draw),
         }
-
-    @property
-    def _moved(self) -> Annealer | LadderLike:
-        """The ladder of the pilot, then the particles."""
-        if self._annealer is not None:
-            return self._annealer
-        assert self._pilot is not None
-        return self._pilot.ladder
 
     def _update(self, annealer: Annealer, record: AnnealingRecord) -> None:
         """Adapt the number of levels at the end of a round, but of the last one."""
@@ -324,19 +326,3 @@ class HAIS(TemperedStep):
                 state["pilot"], path, adapt_schedule=True, adapt_base=asked.adapt_base,
                 settings=Hamiltonian(),
             )  # fmt: skip
-
-
-def _annealing_settings(
-    transitions: str, n_leapfrog: int, short_steps: bool, target_accept: float | None
-) -> AnnealingSettings:
-    """Check the options of the transitions."""
-    kind = TRANSITIONS.index(check_choice("transitions", transitions, TRANSITIONS))
-    if target_accept is None:
-        target_accept = 0.3 if transitions == "random_walk" else 0.8
-    return AnnealingSettings(
-        kind=kind,
-        n_leapfrog=check_positive("n_leapfrog", n_leapfrog, integer=True),
-        short_steps=check_flag("short_steps", short_steps) and transitions != "random_walk",
-        target_accept=check_probability("target_accept", target_accept),
-        target=Hamiltonian(),
-    )

@@ -226,20 +226,11 @@ def _muted(quiet: bool) -> Iterator[None]:
 
 
 @errors_of_workers()
-def run_chains(  # noqa: PLR0913 - what pm.sample takes
-    step: Any,
-    model: pm.Model,
-    *,
-    draws: int,
-    tune: int | None,
-    chains: int,
-    cores: int | None,
-    random_seed: Any,
-    progressbar: bool,
-    executor: Any = None,
-    **kwargs: Any,
-) -> xr.DataTree:
-    """``pm.sample`` with a tempered step; statistics labelled, without levels that are not used."""
+def run_chains(step: Any, model: pm.Model, *, executor: Any = None, **kwargs: Any) -> xr.DataTree:
+    """``pm.sample`` with a tempered step; statistics labelled, without levels that are not used.
+
+    ``kwargs`` are what ``pm.sample`` takes, with ``chains`` and ``progressbar``.
+    """
     sample = _sample if executor is None else partial(spread_chains, executor, _sample)
     # its thresholds are for chains of NUTS, and its divergences of any trajectory of a draw: what
     # speaks against a tempered run is said with the estimate
@@ -249,17 +240,7 @@ def run_chains(  # noqa: PLR0913 - what pm.sample takes
         # the model's own has no density, and PyMC would refuse it
         kwargs["initvals"] = points.unravel(start)
     try:
-        idata = sample(
-            step,
-            model,
-            draws=draws,
-            tune=tune,
-            chains=chains,
-            cores=cores,
-            random_seed=random_seed,
-            progressbar=progressbar,
-            **kwargs,
-        )
+        idata = sample(step, model, **kwargs)
     except ValueError as error:
         if str(error) != _NO_DRAWS:
             raise

@@ -33,14 +33,8 @@ def spread_chains(
     """Sample each chain as a task, with ``sample(step, model, ...)`` as of ``pm.sample``.
 
     Draws are those of the same call without an executor, whatever its workers. Chains whose
-    worker was lost twice are left out.
-
-    Raises
-    ------
-    OptionError
-        If the chains are to write their draws into one trace of the user's.
-    WorkerError
-        If all chains were lost.
+    worker was lost twice are left out; a WorkerError says that all were. One trace of the user's
+    for all chains is an OptionError.
     """
     if options.get("trace") is not None:
         raise OptionError(
