@@ -61,12 +61,8 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     carried = {"base_mean_error", "base_mean", "base_scale", "tempered_draw"} & set(statistics)
     arrays |= {name: statistics[name] for name in sorted(carried)}
     parts = collect_bridge(statistics)
-    parts.per_method.update(
-        {
-            "bridge": float(parts.log_z.mean()),
-            "continuous tempering": float(continuous[:, -1].mean()),
-        }
-    )
+    parts.per_method["bridge"] = float(parts.log_z.mean())
+    parts.per_method["continuous tempering"] = float(continuous[:, -1].mean())
     parts.arrays.update(arrays)
     return parts
 

@@ -20,7 +20,7 @@ from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.numerics import one_blas_thread
-from pymc_tempering.options import check_betas
+from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.progress import Phases
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.schedule.adapt import cumulative_barrier
@@ -64,12 +64,7 @@ class Bias:
 
     def __post_init__(self) -> None:
         knots = np.array(check_betas(self.knots))
-        try:
-            values = np.array(self.values, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise OptionError(
-                f"The values of a bias are {self.values!r}; expected real numbers, one per knot."
-            ) from error
+        values = as_numbers("values of a bias", self.values)
         if values.shape != knots.shape or not np.isfinite(values).all():
             raise OptionError(
                 f"The values of a bias have shape {values.shape}, "
@@ -173,14 +168,13 @@ def run_pilot(
     density: CompiledDensity,
     base: GaussianBase | None,
     rng: np.random.Generator,
-    work: Phases | None = None,
+    work: Phases,
 ) -> BaseAndBias:
     """Run parallel tempering for a moment, and take base and bias from it.
 
     A base that is given stays; by default it is the local fits of all modes found, over-dispersed,
     and refined during the run. Raises ModelError if neighbouring levels have no draws in common.
     """
-    work = work or Phases()
     # scans of a block, and blocks: enough to settle on a base and a schedule, and to know log z
     n_scans, n_tune, n_draws = 32, 150, 100
     with one_blas_thread():

@@ -124,7 +124,10 @@ def temper(
     given = _check_bias(log_zeta, bias)
     density = compile_density(model)
     need_gradient("temper", density)
-    base = _check_base(base, density)
+    if isinstance(base, xr.DataTree):
+        base = overdisperse(base_from_draws(unconstrained_draws(base, density)), 2)
+    elif base is not None:
+        base = check_gaussian(base, density)
     rng = np.random.default_rng(random_seed)
     position = density.start
     if given is None:
@@ -155,14 +158,6 @@ def _check_bias(log_zeta: Any, bias: Any) -> Bias | None:
             "Leave it out to have it found by a pilot run."
         )
     return Bias(*bias)
-
-
-def _check_base(base: Any, density: CompiledDensity) -> GaussianBase | None:
-    if base is None:
-        return None
-    if isinstance(base, xr.DataTree):
-        return overdisperse(base_from_draws(unconstrained_draws(base, density)), 2)
-    return check_gaussian(base, density)
 
 
 def _build(
@@ -237,9 +232,20 @@ def _record(
 class FiniteGradient(TypeCastingOp):
     """Identity whose gradient has 0 wherever it is nan or infinite.
 
+    A leapfrog step stays reversible and volume-preserving with any deterministic field in place of
+    the gradient, so that exactness is not at stake. Under JAX, which differentiates by itself, this
+    is a plain identity; its NUTS counts a nan as a divergence.
+
     A switch on the output alone is not enough: the backward pass multiplies its 0 with the inf or
     nan of the branch that was not taken. A switch on the input as well would evaluate the model
     twice.
+
+    Examples
+    --------
+    >>> x = pt.dscalar("x")
+    >>> y = pt.switch(x > 0, pt.sqrt(finite_gradient(x)), 0.0)
+    >>> pytensor.grad(y, x).eval({x: 0.0}).item()
+    0.0
     """
 
     # not a ViewOp: PyMC's rewrites before the gradient remove those
@@ -259,19 +265,4 @@ class FiniteGradient(TypeCastingOp):
         ]
 
 
-def finite_gradient(x: Any) -> Any:
-    """Return ``x``, through which gradients flow back without nan or infinite entries.
-
-    A leapfrog step stays reversible and volume-preserving with any deterministic field in place of
-    the gradient, so that exactness is not at stake. Under JAX, which differentiates by itself, this
-    is a plain identity; its NUTS counts a nan as a divergence.
-
-    Examples
-    --------
-    >>> import pytensor
-    >>> x = pt.dscalar("x")
-    >>> y = pt.switch(x > 0, pt.sqrt(finite_gradient(x)), 0.0)
-    >>> pytensor.grad(y, x).eval({x: 0.0}).item()
-    0.0
-    """
-    return FiniteGradient()(x)
+finite_gradient = FiniteGradient()
