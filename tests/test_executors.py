@@ -153,6 +153,19 @@ def test_a_task_that_is_lost_twice_is_named():
     assert first == 0
 
 
+def dies_or_waits(dies):
+    if dies:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(1.0)
+    return "whole"
+
+
+def test_a_long_task_is_not_lost_with_another_twice():
+    first, second = run_tasks(2, dies_or_waits, [(True,), (False,)], apart=True)
+    assert isinstance(first, Lost)
+    assert second == "whole"
+
+
 @pytest.mark.parametrize("executor", [0, -1, True, 1.5, "4", object()])
 def test_what_is_no_executor_is_refused(executor):
     with pytest.raises(OptionError, match="expected a number of processes of at least 1"):

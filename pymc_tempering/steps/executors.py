@@ -66,6 +66,7 @@ def run_tasks(
     tasks: Sequence[tuple[Any, ...]],
     *,
     done: Callable[[], None] = lambda: None,
+    apart: bool = False,
 ) -> list[Any]:
     """Call a function with the arguments of each task, on the workers of an executor.
 
@@ -80,6 +81,9 @@ def run_tasks(
     tasks : sequence of tuple
     done : callable
         Called here after each task.
+    apart : bool
+        For few and long tasks: of a number of processes, do lost ones again one after the other,
+        each in a process that it cannot take others along with.
 
     Returns
     -------
@@ -115,7 +119,12 @@ def run_tasks(
         lost = _submitted(executor, calls, dict.fromkeys(range(len(calls))), results, done)
         if lost:
             _log.warning("The workers of tasks %s were lost; these are done again.", sorted(lost))
-            lost = _submitted(executor, calls, lost, results, done)
+            again = [lost]
+            if apart and isinstance(executor, int):
+                executor, again = 1, [{i: why} for i, why in lost.items()]
+            lost = {}
+            for which in again:
+                lost |= _submitted(executor, calls, which, results, done)
     except KeyboardInterrupt:
         if all(result is None for result in results):
             raise

@@ -1,7 +1,7 @@
 """Chains of one run as tasks of an executor, each with the random numbers that it has locally."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from pymc_tempering.steps.executors import Lost, run_tasks
 
 _log = logging.getLogger("pymc")
 
-__all__ = ["parent_of_chain", "spread_chains"]
+__all__ = ["check_trace", "parent_of_chain", "spread_chains"]
 
 
 def spread_chains(
@@ -36,11 +36,7 @@ def spread_chains(
     worker was lost twice are left out; a WorkerError says that all were. One trace of the user's
     for all chains is an OptionError.
     """
-    if options.get("trace") is not None:
-        raise OptionError(
-            "`trace` is one place for the draws of all chains, and with `executor` these are "
-            "sampled apart. Leave it away, or sample without `executor`."
-        )
+    check_trace(options)
     parent, starts = get_random_generator(random_seed), options.pop("initvals", None)
     of_each = isinstance(starts, Sequence)
     quiet = options | {"progressbar": False, "quiet": True, "chains": 1, "cores": 1}
@@ -56,6 +52,15 @@ def spread_chains(
         if isinstance(result, Lost):
             _log.warning("Chain %d was lost twice: %s", k, result.why)
     return _side_by_side(runs)
+
+
+def check_trace(options: Mapping[str, Any]) -> None:
+    """Refuse one place for draws that come from several workers."""
+    if options.get("trace") is not None:
+        raise OptionError(
+            "`trace` is one place for the draws of all chains, and with `executor` these are "
+            "sampled apart. Leave it away, or sample without `executor`."
+        )
 
 
 def parent_of_chain(parent: np.random.Generator, chain: int) -> np.random.Generator:
