@@ -117,7 +117,8 @@ def bayes_factor(a: object, b: object, **kwargs: object) -> BayesFactor:
     a, b : pymc.Model, DataTree, LogZEstimate or path-like
         Models are sampled; runs, also in files, and estimates are used as they are.
     **kwargs
-        Passed to :func:`pymc_tempering.estimate_logz` for models.
+        Passed to :func:`pymc_tempering.estimate_logz` for models; `executor` as in
+        :func:`pymc_tempering.compare`, where the models are tasks.
 
     Returns
     -------

@@ -1,15 +1,17 @@
 """The estimates that are compared: of the same data, sampled where there is only a model."""
 
 import logging
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.errors import DataError, OptionError, TemperingWarning, WorkerError
 from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.estimate import estimate_logz
@@ -17,8 +19,12 @@ from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics
 from pymc_tempering.model.identity import Identity
 from pymc_tempering.options import unwrapped
+from pymc_tempering.progress import phases
 from pymc_tempering.results.files import as_run
 from pymc_tempering.results.identity import describe_observed, observed_digest, recorded_identity
+from pymc_tempering.steps.executors import Lost, check_executor, run_tasks
+from pymc_tempering.steps.spread import check_trace
+from pymc_tempering.steps.workers import check_workers
 
 __all__ = ["check_same_data", "data_diagnostics", "diagnostics_of_comparison", "resolve_estimates"]
 
@@ -27,12 +33,14 @@ _log = logging.getLogger("pymc")
 
 
 def resolve_estimates(
-    models: Mapping[str, Any], *, random_seed: Any = None, **kwargs: Any
+    models: Mapping[str, Any], *, random_seed: Any = None, executor: Any = None, **kwargs: Any
 ) -> dict[str, LogZEstimate]:
     """Estimates of models, runs, also in files, and estimates of the same data; models are sampled.
 
-    `kwargs` are passed to :func:`pymc_tempering.estimate_logz` for models. Anything else is an
-    OptionError; different data, or a file without a run, are a DataError.
+    `kwargs` are passed to :func:`pymc_tempering.estimate_logz` for models, each of which is a task
+    of the executor. Anything else is an OptionError; different data, or a file without a run, are a
+    DataError. A model that was not sampled to its end has an unknown log Z and a warning that names
+    it; where none was, that is a WorkerError or, after Ctrl-C, a KeyboardInterrupt.
     """
     models = {name: as_run(unwrapped(model)) for name, model in models.items()}
     for name, model in models.items():
@@ -48,26 +56,89 @@ def resolve_estimates(
             f"`resume` is {kwargs['resume']!r}, which would be one folder for several runs. Pass "
             "estimates, each from `estimate_logz(model, resume=...)` with a path of its own."
         )
-    if kwargs and not any(isinstance(model, pm.Model) for model in models.values()):
+    check_executor(executor)
+    given = sorted(kwargs if executor is None else {*kwargs, "executor"})
+    if given and not any(isinstance(model, pm.Model) for model in models.values()):
         raise OptionError(
-            f"The options {sorted(kwargs)} are for sampling, and there is no model among these: "
+            f"The options {given} are for sampling, and there is no model among these: "
             "runs and estimates are used as they are. Leave the options out, or pass models."
         )
     if not isinstance(random_seed, int | np.integer | None):
         random_seed = np.random.default_rng(random_seed).integers(2**62)
     entropy = None if random_seed is None else int(random_seed)
     seeds = np.random.SeedSequence(entropy).generate_state(len(models))
-    estimates = {}
+    estimates, tasks = {}, []
     for (name, model), seed in zip(models.items(), seeds, strict=True):
         if isinstance(model, LogZEstimate):
             estimates[name] = model
         elif isinstance(model, pm.Model):
-            if not kwargs.get("quiet"):
-                _log.info("Sampling the model %r", name)
-            estimates[name] = estimate_logz(model, random_seed=int(seed), **kwargs)
+            tasks.append((name, model, int(seed)))
         else:
+            # before any sampling, as it may be refused
             estimates[name] = _of_run(name, model)
+    if tasks:
+        estimates |= _of_models(tasks, executor, kwargs)
+    return {name: estimates[name] for name in models}
+
+
+def _of_models(
+    tasks: list[tuple[str, pm.Model, int]], executor: Any, options: dict[str, Any]
+) -> dict[str, LogZEstimate]:
+    """Sample models by name, with their seeds: each a task, or one after the other in this process.
+
+    Of one model alone it is the chains that are tasks.
+    """
+    if len(tasks) == 1:
+        options, executor = options | {"executor": executor}, None
+    show, sample = False, partial(_sampled, options)
+    if executor is not None:
+        check_trace(options)
+        check_workers(None, chains=len(tasks), cores=executor if isinstance(executor, int) else 1)
+        show = bool(options.get("progressbar", True)) and not options.get("quiet")
+        if not options.get("quiet"):
+            _log.info("Sampling the models %s, each as a task", [name for name, *_ in tasks])
+        sample = partial(_elsewhere, options)
+    with phases(show) as work:
+        done = work.add("Models", len(tasks)).advance
+        results = run_tasks(executor, sample, tasks, done=done, apart=True)
+    lost = {task[0]: r.why for task, r in zip(tasks, results, strict=True) if isinstance(r, Lost)}
+    if len(lost) == len(tasks):
+        raise WorkerError(f"The workers of all models were lost, and lost again: {lost}")
+    estimates = {}
+    for (name, *_), result in zip(tasks, results, strict=True):
+        estimate = result
+        if not isinstance(result, LogZEstimate):
+            why = f"its worker was lost twice ({lost[name]})" if lost else "the call was stopped"
+            diagnostic = Diagnostic(
+                "interrupted",
+                f"the model {name!r} was not sampled to its end, and has no log Z: {why}.",
+                "Sample it by itself, and pass its estimate.",
+                {"model": name},
+            )
+            method = str(options.get("method", "pt"))
+            estimate = LogZEstimate(np.nan, np.nan, method, np.empty(0), (diagnostic,))
+        if executor is not None or estimate is not result:
+            warn_of(estimate.warnings)
+        estimates[name] = estimate
     return estimates
+
+
+def _sampled(options: dict[str, Any], name: str, model: pm.Model, seed: int) -> LogZEstimate:
+    if not options.get("quiet"):
+        _log.info("Sampling the model %r", name)
+    try:
+        return estimate_logz(model, random_seed=seed, **options)
+    except Exception as error:
+        error.add_note(f"It is the model {name!r} that raised this.")
+        raise
+
+
+def _elsewhere(options: dict[str, Any], name: str, model: pm.Model, seed: int) -> LogZEstimate:
+    """Sample a model in a worker, which may have no processes of its own, and nobody listens to."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TemperingWarning)
+        there = {"cores": 1, "progressbar": False, "quiet": True}
+        return _sampled(options | there, name, model, seed)
 
 
 def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:

@@ -97,6 +97,7 @@ def compare(
     *,
     prob: float = 0.95,
     random_seed: Any = None,
+    executor: Any = None,
     **kwargs: Any,
 ) -> pd.DataFrame:
     """Rank models by their log marginal likelihood.
@@ -113,6 +114,10 @@ def compare(
         Coverage of the intervals of model probabilities, default 0.95.
     random_seed : optional
         For models that have to be sampled.
+    executor : int or executor, optional
+        Where models are sampled, each a task with all its chains: so many processes, any
+        ``concurrent.futures.Executor`` (of dask, MPI, ...), or a pool with ``map``. Of one model
+        alone it is the chains that are tasks. Results are the same whatever it is.
     **kwargs
         Passed to :func:`pymc_tempering.estimate_logz` for models.
 
@@ -125,7 +130,8 @@ def compare(
         log Z and are nan where one of these is; ``rank_stability``, the probability that the row
         keeps its rank under these errors; ``warning``, whether the estimate has any, and
         ``warning_codes``, separated by commas. Its print shows the most important columns in 80
-        characters; ``.T`` prints all.
+        characters; ``.T`` prints all. A model whose worker was lost twice, or that Ctrl-C left
+        undone, has nan for log Z; the others keep theirs.
 
     Raises
     ------
@@ -133,11 +139,18 @@ def compare(
         If the models were fitted to different data, or a file holds no run.
     OptionError
         If there are fewer than two models, or ``prior_probs`` does not match them.
+    Exception
+        Whatever :func:`pymc_tempering.estimate_logz` raises of a model, with a note that names it.
+    WorkerError
+        If the workers of all models were lost, twice.
+    KeyboardInterrupt
+        After Ctrl-C before any model was done.
 
     Warns
     -----
     TemperingWarning
-        Of extremely wide priors, where they are not as wide in all models; and if likelihoods
+        Of everything that speaks against an estimate of a model that was sampled; of models without
+        one; of extremely wide priors, where they are not as wide in all models; and if likelihoods
         are potentials, of which it cannot be told whether the data are the same.
 
     Examples
@@ -157,7 +170,7 @@ def compare(
     check_probability("prob", prob)
     check_random_seed(random_seed)
     prior = check_prior(prior_probs, list(models))
-    estimates = resolve_estimates(models, random_seed=random_seed, **kwargs)
+    estimates = resolve_estimates(models, random_seed=random_seed, executor=executor, **kwargs)
     of_comparison = diagnostics_of_comparison(estimates)
     warn_of(of_comparison.values())
     warnings = {name: list(e.warnings) for name, e in estimates.items()}
