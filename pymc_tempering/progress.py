@@ -183,7 +183,6 @@ _PYMC_WIDTH = 7 * (len("0:00:00") + _PADDING)
 """Of PyMC's own columns, which share it as 2:1:2:1:1: times are seen whole."""
 
 _PHASE_WIDTH, _LONG_PHASE = len("sampling"), 38
-_BARRIER_WIDTH = len("12.3")
 
 
 def progress_columns(
@@ -199,7 +198,7 @@ def progress_columns(
     left = Console().width - _PYMC_WIDTH - (_PHASE_WIDTH + _PADDING)
     header = trips.replace("_", " ").capitalize()
     entries = {
-        "barrier": ("Λ", _BARRIER_WIDTH),
+        "barrier": ("Λ", len("12.3")),
         trips: (header, max(map(len, header.split()))),
         "divergences": ("Divergences", len("Divergences")),
     }

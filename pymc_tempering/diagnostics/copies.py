@@ -8,7 +8,6 @@ shares and log Z of modes are those of all their copies.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pymc as pm
@@ -22,66 +21,45 @@ from pymc_tempering.model.compile import density_at_hand
 from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Copies", "in_one_order"]
+__all__ = ["in_one_order", "without_copies"]
 
 _ROUNDS = 20
 """Of images nearest to their mean: the distance falls with each, so that few are taken."""
 
 
-@dataclass(frozen=True, eq=False)
-class Copies:
-    """A run's draws with labels in one order, and their modes.
+def without_copies(
+    idata: xr.DataTree, model: pm.Model, find: Callable[[xr.Dataset], IntArray]
+) -> tuple[xr.Dataset, IntArray] | None:
+    """Draws of a model's variables with labels in one order, and their modes; None without copies.
 
-    ``posterior`` has the variables of the model, ``labels`` (chain, draw) count modes from 0;
-    ``exchanged`` are the variables whose entries change places, in ``n_orders`` ways.
+    ``find`` gives the modes (chain, draw), from 0, of draws. Attributes of these are ``n_orders``,
+    and ``exchanged``, names of variables.
     """
+    density = density_at_hand(model)
+    model, points = density.model, density.points
+    posterior = idata["posterior"].to_dataset()
+    sizes = posterior.sizes["chain"], posterior.sizes["draw"]
+    z = unconstrained_draws(idata, density, max_draws=sizes[0] * sizes[1])
+    orbit = Symmetries.of(points, model).exchanges(density, z[:: max(1, len(z) // 4)])
+    if orbit is None:
+        return None
+    kept = {v.name for v in [*model.free_RVs, *model.deterministics]}
+    names = [name for name in map(str, posterior.data_vars) if name in kept]
+    drawn = posterior[names].transpose("chain", "draw", ...)
+    values_of = constrained_draws(model, names)
 
-    posterior: xr.Dataset
-    labels: IntArray
-    exchanged: tuple[str, ...]
-    n_orders: int
+    def at(z: FloatArray) -> xr.Dataset:
+        values = values_of(z)
+        return drawn.copy(data={n: v.reshape(*sizes, *v.shape[1:]) for n, v in values.items()})
 
-    @classmethod
-    def of(
-        cls, idata: xr.DataTree, model: pm.Model, find: Callable[[xr.Dataset], IntArray]
-    ) -> "Copies | None":
-        """Read them off draws; None where no labels can be exchanged.
-
-        ``find`` gives the modes (chain, draw) of draws.
-        """
-        density = density_at_hand(model)
-        posterior = idata["posterior"].to_dataset()
-        sizes = posterior.sizes["chain"], posterior.sizes["draw"]
-        z = unconstrained_draws(idata, density, max_draws=sizes[0] * sizes[1])
-        symmetries = Symmetries.of(density.points, density.model)
-        orbit = symmetries.exchanges(density, z[:: max(1, len(z) // 4)])
-        if orbit is None:
-            return None
-        kept = {v.name for v in [*density.model.free_RVs, *density.model.deterministics]}
-        names = [name for name in map(str, posterior.data_vars) if name in kept]
-        values_of = constrained_draws(density.model, names)
-
-        def drawn(z: FloatArray) -> xr.Dataset:
-            values = values_of(z)
-            return xr.Dataset(
-                {
-                    name: posterior[name].transpose("chain", "draw", ...).copy(
-                        data=values[name].reshape(*sizes, *values[name].shape[1:])
-                    )
-                    for name in names
-                }
-            )  # fmt: skip
-
-        highest = z[np.argmax(density_at(density.address, z)[0])]
-        z, labels = in_one_order(z, orbit, highest, lambda z: find(drawn(z)).ravel())
-        moved = (orbit.order != orbit.order[0]).any(axis=0)
-        ends = np.cumsum(density.points.sizes)
-        parts = [part.any() for part in np.split(moved[: density.dim], ends[:-1])]
-        rvs = {value.name: rv.name for rv, value in density.model.rvs_to_values.items()}
-        exchanged = tuple(
-            rvs[name] for name, part in zip(density.points.names, parts, strict=True) if part
-        )
-        return cls(drawn(z), labels.reshape(sizes), exchanged, orbit.size)
+    highest = z[np.argmax(density_at(density.address, z)[0])]
+    z, labels = in_one_order(z, orbit, highest, lambda z: find(at(z)).ravel())
+    moved = (orbit.order != orbit.order[0]).any(axis=0)[: density.dim]
+    parts = zip(points.names, np.split(moved, np.cumsum(points.sizes)[:-1]), strict=True)
+    rvs = {value.name: rv.name for rv, value in model.rvs_to_values.items()}
+    exchanged = [rvs[name] for name, part in parts if part.any()]
+    one_order = at(z).assign_attrs(n_orders=orbit.size, exchanged=exchanged)
+    return one_order, labels.reshape(sizes)
 
 
 def in_one_order(

@@ -9,7 +9,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_tempering.diagnostics.clustering.tree import find_modes
-from pymc_tempering.diagnostics.copies import Copies
+from pymc_tempering.diagnostics.copies import without_copies
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
@@ -119,19 +119,13 @@ def modes(
             "and `model` which of them are copies."
         )
     posterior = _posterior(tree)
-    copies = None
+    labels, names = _labels(posterior, by, var_names)
     if model is not None:
-        copies = Copies.of(
-            tree, resolve_model(model, "modes"), lambda draws: _labels(draws, None, var_names)[0]
-        )
-    if copies is None:
-        labels, names = _labels(posterior, by, var_names)
-    else:
-        posterior, labels, names = copies.posterior, copies.labels, None
+        model = resolve_model(model, "modes")
+        copies = without_copies(tree, model, lambda draws: _labels(draws, None, var_names)[0])
+        posterior, labels = copies or (posterior, labels)
     evidence = idata if isinstance(idata, LogZEstimate) else _evidence(tree)
     table = _summary(posterior, labels, names, evidence)
-    if copies is not None:
-        table.dataset.attrs |= {"n_orders": copies.n_orders, "exchanged": list(copies.exchanged)}
     if by is None:
         table = replace(table, warnings=(*table.warnings, *_unparted(posterior, labels, var_names)))
     warn_of(table.warnings)

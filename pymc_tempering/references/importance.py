@@ -49,8 +49,6 @@ tenth, one of them and as many draws as the target takes, weights of fits with V
 covered 89 %; with both as here 97 %, and 93 % of others. Which of the two it is was not measured in
 one run."""
 
-_UNKNOWN = np.empty((0, 0)), np.empty(0)
-
 
 class QuickEvidence(NamedTuple):
     """Log Z and its error in nats, and what they rest on.
@@ -68,7 +66,7 @@ class QuickEvidence(NamedTuple):
     n_gradients: int
     doubt: str
     base: GaussianBase | None = None
-    weighted: tuple[FloatArray, FloatArray] = _UNKNOWN
+    weighted: tuple[FloatArray, FloatArray] = (np.empty((0, 0)), np.empty(0))
 
     def draws(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Draws ``z`` (n, D) of equal weight: weighted ones, each as often as its weight says.

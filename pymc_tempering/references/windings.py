@@ -40,7 +40,7 @@ N_STARTS = 16
 _RADII = np.array([1.0, 0.1])
 """Of circles, over the pair's own distance from 0. The mass may reach 0, or be a ring around it."""
 
-_N_ON_CIRCLE = 24
+_N_ON_CIRCLE = 24  # 15 degrees apart, so that one that winds falls from one to the next
 
 _MOST_PAIRS = 2000
 """Pairs and angles beyond which they are not looked at: two evaluations of each."""

@@ -26,12 +26,12 @@ class Modes:
     dataset : xarray.Dataset
         With dimension ``mode``, numbered from 1: ``share``, ``share_se`` and ``share_ess``;
         ``share_chain`` (mode, chain); ``log_z`` and ``log_z_se`` in nats, nan without evidence;
-        ``mode_of_draw`` (chain, draw). Where labels were put in one order, the attributes
-        ``exchanged``, names of variables, and ``n_orders``.
+        ``mode_of_draw`` (chain, draw).
     mean, sd : xarray.Dataset
         Of each variable of the posterior within each mode.
     draws : xarray.Dataset
-        The posterior, its labels in one order where they were put into one.
+        The posterior. With its labels in one order, the attributes ``exchanged``, names of
+        variables, and ``n_orders``.
     warnings : tuple of Diagnostic, default ()
         What speaks against the shares, and what to do.
     """
@@ -86,8 +86,8 @@ class Modes:
             f"{n_chains} chain{'s' if n_chains != 1 else ''}"
         )
         lines = [head]
-        if n_orders := data.attrs.get("n_orders"):
-            exchanged = ", ".join(data.attrs["exchanged"])
+        if n_orders := self.draws.attrs.get("n_orders"):
+            exchanged = ", ".join(self.draws.attrs["exchanged"])
             text = f"each with its copies: {n_orders} orders of the labels of {exchanged}"
             lines += textwrap.wrap(text, 80)
         lines += _fit_columns(self._columns())

@@ -67,7 +67,7 @@ def test_copies_of_a_mode_are_one_and_other_modes_stay_others(rng, orders):
     found = pm_temper.modes(idata, model=model)
     assert len(found) == 2
     np.testing.assert_array_equal(found.dataset["mode_of_draw"], second + 1)
-    assert found.dataset.attrs == {"n_orders": 6, "exchanged": ["place", "share"]}
+    assert found.draws.attrs == {"n_orders": 6, "exchanged": ["place", "share"]}
     assert "6 orders of the labels of place, share" in repr(found)
     for mode, places in enumerate(PLACES):
         by_place = np.argsort(found.mean["place"][mode].values)

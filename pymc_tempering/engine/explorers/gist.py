@@ -35,8 +35,7 @@ FLAT = 0.01
 
 _LOG_LEAST = np.log(1e-8)  # of a step: below it positions hardly change
 
-_SPREAD = 0.4
-_WIDE_SHARE, _WIDE_SPREAD, _WIDE_SHIFT = 0.3, 1.2, -0.7
+_SPREAD, _WIDE_SHARE, _WIDE_SPREAD, _WIDE_SHIFT = 0.4, 0.3, 1.2, -0.7
 """The log of a step size over the local scale is normal; three in ten spread wider and are shorter,
 so that a trajectory may end where the scale is several times another (benchmarks/README.md)."""
 

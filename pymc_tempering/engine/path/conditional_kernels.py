@@ -12,7 +12,7 @@ from pymc_tempering.types import FloatArray, IntArray
 __all__ = ["Arrays", "back_all", "density_through", "forward_all", "pull_back_all"]
 
 
-_TILE = 1024
+_TILE = 1024  # 8 kB of each array: three of them stay in a first-level cache of 32
 
 
 class Arrays(NamedTuple):
