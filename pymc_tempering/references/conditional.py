@@ -50,6 +50,10 @@ no draw says so. It is the least error that runs report."""
 _ROUNDS = 6
 """Of regressions; the first is of the Gaussian alone."""
 
+_HOPELESS = 1000 * LADDER
+"""V of a map from nodes beyond which there are none. Of thirty models of real size none came from
+above 49 to below `LADDER`, as maps that are used have to (benchmarks/README.md)."""
+
 _LARGEST = 0.6
 """Steps of one round, of slopes, skews and means in standard deviations."""
 
@@ -322,6 +326,8 @@ def _mended(
         draws = _Draws.of(density, made, rng, n_draws)
         n_gradients += n_draws
         if len(draws.u) < n_draws // 2:
+            return before, n_gradients
+        if n_done == 0 and trimmed_variance(draws.log_weights) > _HOPELESS:
             return before, n_gradients
         least = np.quantile(draws.log_weights, TRIMMED)
         kept = draws.log_weights >= least
