@@ -17,7 +17,8 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 
 
 def at(density, base, u):
-    path = TemperedPath.from_base(density, base)
+    given = isinstance(base, Coordinates)
+    path = TemperedPath(density, base) if given else TemperedPath.from_base(density, base)
     replicas = new_replicas(path.view, np.atleast_2d(np.asarray(u, dtype=float)))
     return replicas.log_target[0], replicas.grad[0], replicas.delta[0]
 
