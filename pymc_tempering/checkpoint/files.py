@@ -110,13 +110,10 @@ def _raise_if_unreadable(error: Exception) -> None:
 
 def _holds_objects(archive: zipfile.ZipFile, name: str) -> bool:
     with archive.open(name) as file:
-        version = np.lib.format.read_magic(file)
+        form = np.lib.format
         # version 3 differs from 2 in the encoding of names of fields, which are not looked at
-        read = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
+        is_first = form.read_magic(file) == (1, 0)
+        read = form.read_array_header_1_0 if is_first else form.read_array_header_2_0
         return bool(read(file)[2].hasobject)
 
 

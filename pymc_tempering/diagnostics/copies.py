@@ -26,6 +26,9 @@ __all__ = ["in_one_order", "without_copies"]
 _ROUNDS = 20
 """Of images nearest to their mean: the distance falls with each, so that few are taken."""
 
+_MOST_NUMBERS = 2**21
+"""In the images of a block of draws: 16 megabytes."""
+
 
 def without_copies(
     idata: xr.DataTree, model: pm.Model, find: Callable[[xr.Dataset], IntArray]
@@ -43,8 +46,7 @@ def without_copies(
     orbit = Symmetries.of(points, model).exchanges(density, z[:: max(1, len(z) // 4)])
     if orbit is None:
         return None
-    kept = {v.name for v in [*model.free_RVs, *model.deterministics]}
-    names = [name for name in map(str, posterior.data_vars) if name in kept]
+    names = [name for name in map(str, posterior.data_vars) if name in model.named_vars]
     drawn = posterior[names].transpose("chain", "draw", ...)
     values_of = constrained_draws(model, names)
 
@@ -79,15 +81,14 @@ def in_one_order(
     >>> sorted(abs(moved.mean(axis=0)).round().tolist()), len(set(modes.tolist()))
     ([0.0, 5.0], 1)
     """
-    some = z[:: max(1, len(z) // 1000)]
     # those of all copies, which are alike for what is exchanged
-    scales = orbit.images(some).std(axis=(0, 1))
+    scales = orbit.images(z[:: max(1, len(z) // 100)]).std(axis=(0, 1))
     z, _ = _nearest(z, orbit, pivot, scales)
     settled = np.zeros(len(z), dtype=bool)
     labels = find(z)
     while not settled.all():
-        own: BoolArray = (labels == np.bincount(labels[~settled]).argmax()) & ~settled
-        rest = ~settled
+        rest: BoolArray = ~settled
+        own = rest & (labels == np.bincount(labels[rest]).argmax())
         for _ in range(_ROUNDS):
             mean, spread = z[own].mean(axis=0), z[own].std(axis=0)
             z[rest], n_moved = _nearest(z[rest], orbit, mean, np.maximum(spread, 1e-6 * scales))
@@ -103,6 +104,7 @@ def _nearest(
 ) -> tuple[FloatArray, int]:
     """Images nearest to a place, and how many are others than before; in blocks, for memory."""
     base = GaussianBase(place, np.where(scales > 0.0, scales, 1.0))
-    blocks = np.array_split(z, range(1000, len(z), 1000))
+    step = max(1, _MOST_NUMBERS // (orbit.size * z.shape[1]))
+    blocks = np.array_split(z, range(step, len(z), step))
     moved = [orbit.nearest(block, place[None], base) for block in blocks]
     return np.concatenate([m for m, _ in moved]), sum(int((w != 0).sum()) for _, w in moved)

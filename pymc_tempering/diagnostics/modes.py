@@ -92,9 +92,9 @@ def modes(
     Two modes that overlap, with no valley of half their height, count as one. A mode inside a ring,
     or two that no plane parts, need `by`.
 
-    Labels are those of dimensions, axes and numbered names whose exchange leaves the density of the
-    model as it is at draws, which is tried. The order of a draw is that of its image nearest to the
-    draw of highest density (Marin, Mengersen & Robert 2005), then to the mean of its mode, in
+    Labels are those of dimensions, axes and numbered names whose exchange leaves the density of
+    draws as it is; 120 orders at most, all of five labels. A draw gets that of its image nearest to
+    the draw of highest density (Marin, Mengersen & Robert 2005), then to the mean of its mode, in
     standard deviations (Stephens 2000). Signs that can be turned are not.
 
     Examples
@@ -118,12 +118,14 @@ def modes(
             "modes was given `model` and `by`; pass one of them: `by` says what tells modes apart, "
             "and `model` which of them are copies."
         )
-    posterior = _posterior(tree)
-    labels, names = _labels(posterior, by, var_names)
+    posterior, copies = _posterior(tree), None
     if model is not None:
         model = resolve_model(model, "modes")
         copies = without_copies(tree, model, lambda draws: _labels(draws, None, var_names)[0])
-        posterior, labels = copies or (posterior, labels)
+    if copies is None:
+        labels, names = _labels(posterior, by, var_names)
+    else:
+        (posterior, labels), names = copies, None
     evidence = idata if isinstance(idata, LogZEstimate) else _evidence(tree)
     table = _summary(posterior, labels, names, evidence)
     if by is None:

@@ -122,15 +122,25 @@ def compile_density(
     bit in every process. A model that has not changed since it was compiled in this process is not
     compiled again.
 
-    Free variables may be `discrete`, with finite supports, where that is asked for: their entries
-    of the flat vector have to be whole numbers, and their gradient is zero. `backend` is one of
-    PyTensor; by default that which suits (:func:`.machine_code.machine_code`).
+    Parameters
+    ----------
+    model : pymc.Model
+    discrete : bool
+        Whether free variables may be discrete, with finite supports. Their entries of the flat
+        vector have to be whole numbers; their gradient is zero.
+    backend : {"numba", "c", "jax"}, optional
+        Of PyTensor; by default that which suits (:func:`.machine_code.machine_code`).
 
-    Refused with a ModelError are models without free variables, with free discrete variables, with
-    minibatches or other random graphs, or without a finite log density at any start; and what the
-    backend cannot compile, or compiles to something else than PyTensor evaluates. OptionError if
-    the backend is JAX, and it is not installed; DensityError if Python code that the model calls
-    raises at a start.
+    Raises
+    ------
+    ModelError
+        For models without free variables, with free discrete variables, with minibatches or other
+        random graphs, or without a finite log density at any start; if the compiled density is not
+        what PyTensor evaluates; or if the backend cannot compile it.
+    OptionError
+        If the backend is JAX, and it is not installed.
+    DensityError
+        If Python code that the model calls raises at a start.
 
     Examples
     --------

@@ -36,9 +36,6 @@ MOST_IMAGES = 120
 """Of a group that is divided out: all orders of five labels. A mixture has as many components for
 each of its fits, so that its density would cost more than most models'."""
 
-_MOST_NUMBERS = 2**18
-"""In the factors of the images of one Gaussian: two megabytes."""
-
 _NUMBERED = re.compile(r"(.*?)(\d+)$")
 
 type Labelled = dict[tuple[str | None, int], dict[str, tuple[int, ...]]]
@@ -87,27 +84,15 @@ class Symmetries:
         return np.asarray(self.sign * extended(z, self.sums)[self.order[:, : z.size]])
 
     def exchanges(self, density: Density, z: FloatArray) -> Orbit | None:
-        """Group of the exchanges that leave a density as it is at places ``z`` (n, D), if any.
-
-        None, too, where its images of a Gaussian would have too many numbers.
-        """
-        kept = self._kept(density, z)
-        group = _generated(kept, self.order.shape[1])
-        few = len(group) * z.shape[1] ** 2 <= _MOST_NUMBERS
-        return Orbit(group, self.sums) if kept and few else None
-
-    def _kept(self, density: Density, z: FloatArray) -> list[IntArray]:
-        """Exchanges after which the density of places is the same but for rounding."""
+        """Group of the exchanges that leave a density as it is at places ``z`` (n, D), if any."""
         here = density_at(density.address, z)[0]
-        if not np.isfinite(here).all():
-            return []
         kept = []
-        for order in self.order[: self.n_exchanges]:
+        for order in self.order[: self.n_exchanges] if np.isfinite(here).all() else ():
             images = Orbit(order[None], self.sums).images(z)[0]
             there = density_at(density.address, images)[0]
             if np.allclose(here, there, rtol=1e-9, atol=1e-8):
                 kept.append(order)
-        return kept
+        return Orbit(_generated(kept, self.order.shape[1]), self.sums) if kept else None
 
 
 def _generated(exchanges: list[IntArray], size: int) -> IntArray:

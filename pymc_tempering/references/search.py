@@ -56,6 +56,11 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["SEARCHES", "Effort", "find_modes"]
 
+type Exchanges = Callable[[Density, FloatArray], Orbit | None]
+
+_MOST_NUMBERS = 2**18
+"""In the factors of the images of one Gaussian: two megabytes."""
+
 
 # what is fitted far from any mode has squares beyond all numbers
 @np.errstate(over="ignore", invalid="ignore")
@@ -67,7 +72,7 @@ def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
     *,
     prior_points: FloatArray | None = None,
     images: Images | None = None,
-    exchanges: Callable[[Density, FloatArray], Orbit | None] | None = None,
+    exchanges: Exchanges | None = None,
     effort: Effort = SEARCHES["default"],
     report: Report = unwatched,
     sources: Sequence[str] = SOURCES,
@@ -79,8 +84,8 @@ def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
 
     Every second start is one of ``prior_points`` (n, D), draws of the prior, as long as there are
     any. ``images`` leads from a place (D,) to those (P, D) where symmetries of the target would
-    have its like. ``exchanges`` leads from draws of the first mode's fit to a group of maps that
-    leave the target as it is, if there is one: of the modes that these make of one another one is
+    have its like. ``exchanges`` leads from draws of a mode's fit to a group of maps that leave the
+    target as it is there, if there is one: of the modes that these make of one another one is
     searched for, and stands for all. ``sources`` are those of :data:`.sources.SOURCES` that are
     used. Fits with a mass that many nats below the best, ``negligible``, are left out. ``known`` is
     a fit of the mode at the start, and ``known_to`` are bits of the searches to which it is. Raises
@@ -90,15 +95,11 @@ def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
     start = start_inside(density, start, rng)
     survey = Survey(density, rng, effort, report)
     survey.begin(start, known, known_to)
-    first = survey.basins.known[0].fit
-    orbit = None
-    if exchanges is not None and first is not None:
-        # a generator of its own leaves all other draws of the search as they are
-        orbit = exchanges(density, first.base.draw(np.random.default_rng(0), 4))
-    _divide_out(survey, orbit)
+    divide_out = _dividing_out(exchanges)
+    divide_out(survey)
     around = None
     if effort.n_starts > 1:
-        around = _look_around(survey, start, prior_points, images, orbit, sources)
+        around = _look_around(survey, start, prior_points, images, divide_out, sources)
     survey.fit_modes()
     found = survey.fits
     if around is not None and "paths" in sources:
@@ -123,7 +124,7 @@ def _look_around(
     start: FloatArray,
     prior_points: FloatArray | None,
     images: Images | None,
-    orbit: Orbit | None,
+    divide_out: Callable[[Survey], None],
     sources: Sequence[str],
 ) -> Surroundings:
     """Start in batches until the search ends; return where the first of the searches starts."""
@@ -157,21 +158,36 @@ def _look_around(
         for source in (source for name, source in later if name in sources):
             for proposal in source(survey, n):
                 survey.follow(proposal)
-        _divide_out(survey, orbit)
+        divide_out(survey)
         most = survey.end
     survey.report("search for modes", int(most), int(most))
     return searches[0][0]
 
 
-def _divide_out(survey: Survey, exchanges: Orbit | None) -> None:
-    """Search among copies for one, if the mode of most mass known so far is not its own image.
+def _dividing_out(exchanges: Exchanges | None) -> Callable[[Survey], None]:
+    """Function that has a search look among copies for one.
 
-    The first may be: a start with the symmetry of the model leads to where labels are alike.
+    If the highest maximum known so far is not its own image, as the first may be: a start with the
+    symmetry of the model leads to where labels are alike. The group is that of its mode: a wide one
+    looks alike under exchanges that lead a narrow one to where nothing is. Ascents that halt on a
+    ridge have images too, below its top.
     """
-    if survey.orbit is None and exchanges is not None and survey.fits:
-        best = max(survey.fits, key=lambda fit: fit.mass)
-        if exchanges.moves(best.base):
-            survey.orbit = exchanges
+    tried: LocalFit | None = None
+
+    def divide_out(survey: Survey) -> None:
+        nonlocal tried
+        modes = ((b.value, b.fit, b.end) for b in survey.basins.modes if b.fit is not None)
+        best = max(modes, key=lambda mode: mode[0], default=None)
+        if exchanges is None or best is None or survey.orbit is not None or best[1] is tried:
+            return
+        _, tried, end = best
+        # a generator of its own leaves all other draws of the search as they are
+        orbit = exchanges(survey.density, tried.base.draw(np.random.default_rng(0), 4))
+        if orbit is not None and orbit.size * end.size**2 <= _MOST_NUMBERS:
+            apart = tried.base.to_base(orbit.images(end)) - tried.base.to_base(end)
+            survey.orbit = orbit if np.abs(apart).max() > 1.0 else None
+
+    return divide_out
 
 
 def _searches(

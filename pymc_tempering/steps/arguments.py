@@ -129,7 +129,9 @@ def _check_initvals(model: pm.Model, points: PointMap, initvals: Any, chains: in
         )
     shapes = dict(zip(points.names, points.shapes, strict=True))
     by_value = {model.rvs_to_values[rv].name: rv for rv in model.free_RVs}
-    expected = shapes | {rv.name: _shape(rv, shapes[name]) for name, rv in by_value.items()}
+    # of a variable itself, which a transform may have shortened, where its type tells
+    known = {n: rv.type.shape for n, rv in by_value.items() if None not in rv.type.shape}
+    expected = shapes | {rv.name: tuple(known.get(n, shapes[n])) for n, rv in by_value.items()}
     for values in every:
         given = {str(getattr(key, "name", key)): value for key, value in (values or {}).items()}
         _check_known("initvals", given, expected)
@@ -149,12 +151,6 @@ def _check_known(option: str, names: Iterable[Any], known: Iterable[str]) -> Non
             f"`{option}` has {unknown}{did_you_mean(unknown, known)}; the model has the variables "
             f"{sorted(known)}."
         )
-
-
-def _shape(rv: Any, unconstrained: tuple[int, ...]) -> tuple[int, ...]:
-    """Shape of a variable itself, which a transform may have shortened."""
-    shape = rv.type.shape
-    return unconstrained if None in shape else tuple(shape)
 
 
 def check_memory(step: Any, *, draws: int, tune: int | None, chains: int) -> None:

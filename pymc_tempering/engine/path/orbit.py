@@ -83,10 +83,6 @@ class Orbit:
         which = (squares - 2.0 * images @ at.T).min(axis=-1).argmin(axis=0)
         return self.moved(z, which), which
 
-    def moves(self, fit: GaussianBase) -> bool:
-        """Whether some image of a Gaussian is apart from it, by a standard deviation somewhere."""
-        return bool(np.abs(fit.to_base(self.images(fit.mean))).max() > 1.0)
-
     def of_gaussian(self, fit: GaussianBase) -> list[GaussianBase]:
         """Images of a Gaussian, all with its guess of the log normaliser."""
         images = map(GaussianBase.from_root, self.images(fit.mean), self.matrices @ fit.matrix)
