@@ -94,8 +94,7 @@ def modes(
 
     Labels are those of dimensions, axes and numbered names whose exchange leaves the density of
     draws as it is; 120 orders at most, all of five labels. A draw gets that of its image nearest to
-    the draw of highest density (Marin, Mengersen & Robert 2005), then to the mean of its mode, in
-    standard deviations (Stephens 2000). Signs that can be turned are not.
+    the mean of its mode, in standard deviations (Stephens 2000). Signs that can be turned are not.
 
     Examples
     --------

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import halfcauchy, norm
 
 import pymc_tempering as pm_temper
+from pymc_tempering import testing
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays
 from pymc_tempering.engine.path.conditional_laws import Laws
@@ -27,6 +28,7 @@ from pymc_tempering.references.conditional import (
     MOST_LOST,
     ConditionalFit,
     _lost,
+    _mended,
     _Profile,
     _profile,
     conditional_fit,
@@ -505,3 +507,11 @@ def test_densities_of_draws_are_those_at_the_draws_as_recorded():
     # what PyMC's transforms and back do to a draw is left
     expected = [density.value_and_grad(z)[0] for z in flat.reshape(-1, density.dim)]
     np.testing.assert_allclose(run["sample_stats"]["lp"].values.ravel(), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("sd", "rounds"), [(1.0, 6), (1e-3, 1)], ids=["near", "hopeless"])
+def test_a_map_far_from_any_target_is_left_alone(rng, sd, rounds):
+    made = some_map()
+    mended, n_gradients = _mended(testing.scaled_normal(dim=K + N, sd=sd), made, rng)
+    assert (mended is made) == (rounds == 1)
+    assert n_gradients == rounds * 256
