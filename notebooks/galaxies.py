@@ -107,18 +107,20 @@ def main(argv=None):
     parser.add_argument("--output", type=Path, default=Path("out"), help="folder")
     arguments = parser.parse_args(argv)
     arguments.output.mkdir(parents=True, exist_ok=True)
+    models = {k: galaxy_mixture(k) for k in range(1, arguments.components + 1)}
     estimates = {}
-    for k in range(1, arguments.components + 1):
+    for k, model in models.items():
         print(f"\nMixture of {k}")
         estimates[k] = pm_temper.estimate_logz(
-            galaxy_mixture(k), draws=arguments.draws, tune=arguments.draws,
+            model, draws=arguments.draws, tune=arguments.draws,
             chains=arguments.chains, random_seed=arguments.seed,
         )  # fmt: skip
         print(estimates[k])
     table = pm_temper.compare({f"K = {k}": estimate for k, estimate in estimates.items()})
     print("\nBest first; every K equally probable beforehand\n", table.round(3).T.to_string())
     best = int(table.index[0].removeprefix("K = "))
-    print(f"\nModes of K = {best}\n", pm_temper.modes(estimates[best]))
+    # the order of the components means nothing
+    print(f"\nModes of K = {best}\n", pm_temper.modes(estimates[best], model=models[best]))
     picture, numbers = arguments.output / "galaxies.png", arguments.output / "galaxies.csv"
     draw(estimates, table, picture)
     table.to_csv(numbers)
