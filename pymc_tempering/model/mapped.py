@@ -21,21 +21,25 @@ from pymc_tempering.model.point import CoordinateMap
 
 __all__ = ["in_coordinates", "through_map"]
 
-_DOUBLE, _INT = (numba.types.CPointer(t) for t in (numba.types.float64, numba.types.int64))
-_CORE = numba.types.float64(_DOUBLE, _DOUBLE, numba.types.int64, numba.types.float64, _DOUBLE, _INT)
+_DOUBLE, _FLOAT, _INT = map(
+    numba.types.CPointer, (numba.types.float64, numba.types.float32, numba.types.uint32)
+)
+_CORE = numba.types.float64(
+    _DOUBLE, _DOUBLE, numba.types.int64, numba.types.float64, _DOUBLE, _FLOAT, _INT
+)
 
 
 def _density_of_map(
     u_pointer: Any, grad_pointer: Any, target: Any, log_det: Any,
-    floats_pointer: Any, ints_pointer: Any,
+    floats_pointer: Any, loadings: Any, ints_pointer: Any,
 ) -> Any:  # fmt: skip
-    sizes = numba.carray(ints_pointer, (30,))
+    sizes = numba.carray(ints_pointer, (29,)).astype(np.int64)
     k, n, n_nodes, n_functions, n_out, n_pairs = (
         sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]
     )  # fmt: skip
     # where each array begins among the whole numbers and among the real ones, and the last ends
     b, a = sizes[6:11], sizes[11:]
-    ints, f = numba.carray(ints_pointer, (b[4],)), numba.carray(floats_pointer, (a[18],))
+    ints, f = numba.carray(ints_pointer, (b[4],)), numba.carray(floats_pointer, (a[17],))
     m = Arrays(
         ints[b[0] : b[1]], ints[b[1] : b[2]], ints[b[2] : b[3]], ints[b[3] : b[4]],
         f[a[0] : a[1]],  # mean
@@ -46,14 +50,14 @@ def _density_of_map(
         f[a[5] : a[6]].reshape((n_nodes, n_functions)),  # weights
         f[a[6] : a[7]].reshape((n, 1 + k)),  # affine
         f[a[7] : a[8]],  # constants
-        f[a[8] : a[9]].reshape((n_functions, n_out)),  # loadings
-        f[a[9] : a[10]], f[a[10] : a[11]], f[a[11] : a[12]],  # shift, log_scale, skew
-        f[a[12] : a[13]].reshape((k, 2)),  # tail
-        f[a[13] : a[14]].reshape((k, k)),  # linear
-        f[a[14] : a[15]].reshape((k, k, k)),  # bend
-        f[a[15] : a[16]].reshape((k, k)),  # scale
-        f[a[16] : a[17]].reshape((n_pairs, 2)),  # pair
-        f[a[17] : a[18]],  # width
+        numba.carray(loadings, (n_functions, n_out)),
+        f[a[8] : a[9]], f[a[9] : a[10]], f[a[10] : a[11]],  # shift, log_scale, skew
+        f[a[11] : a[12]].reshape((k, 2)),  # tail
+        f[a[12] : a[13]].reshape((k, k)),  # linear
+        f[a[13] : a[14]].reshape((k, k, k)),  # bend
+        f[a[14] : a[15]].reshape((k, k)),  # scale
+        f[a[15] : a[16]].reshape((n_pairs, 2)),  # pair
+        f[a[16] : a[17]],  # width
     )  # fmt: skip
     u, grad = numba.carray(u_pointer, (k + n,)), numba.carray(grad_pointer, (k + n,))
     return density_through(target, m, u, grad) + log_det
@@ -74,17 +78,22 @@ def through_map(
     Its log density has the log Jacobian of the map, so that log Z is the same.
     """
     arrays = made.arrays
+    flat = {name: np.ravel(array) for name, array in arrays._asdict().items() if name != "loadings"}
     # whole numbers come first
-    whole, real = (list(map(np.ravel, part)) for part in (arrays[:4], arrays[4:]))
+    whole, real = list(flat.values())[:4], list(flat.values())[4:]
     floats = np.concatenate(real)
     sizes = (
         made.n_globals, made.dim - made.n_globals, len(arrays.nodes), arrays.trend.shape[1],
         arrays.constants.size, len(arrays.pair),
     )  # fmt: skip
-    begins = np.cumsum([30, *map(np.size, whole)]), np.cumsum([0, *map(np.size, real)])
-    ints = np.concatenate([np.array(sizes, dtype=np.int64), *begins, *whole])
-    arguments = (density.address, made.log_det_root, floats.ctypes.data, ints.ctypes.data)
-    return in_coordinates(density, made, _core().address, arguments, (floats, ints), through_map)
+    begins = np.cumsum([29, *map(np.size, whole)]), np.cumsum([0, *map(np.size, real)])
+    ints = np.concatenate([sizes, *begins, *whole]).astype(np.uint32)
+    arguments = (
+        density.address, made.log_det_root, floats.ctypes.data, arrays.loadings.ctypes.data,
+        ints.ctypes.data,
+    )  # fmt: skip
+    kept = floats, arrays.loadings, ints
+    return in_coordinates(density, made, _core().address, arguments, kept, through_map)
 
 
 def in_coordinates(

@@ -62,13 +62,14 @@ def interpolated(
     left, sizes, right = np.linalg.svd(values - constants, full_matrices=False)
     tail = np.cumsum(sizes[::-1] ** 2)[::-1] / len(values)
     n_kept = max(int((tail > _UNEXPLAINED).sum()), 1)
-    v = BOUND * np.tanh(t / BOUND)
+    v = t / np.sqrt(1.0 + (t / BOUND) ** 2)
     lengths, trend, weights = _process(v, left[:, :n_kept] * sizes[:n_kept])
     begins = factor.begins - np.arange(n + 1)
     arrays = Arrays(
         np.concatenate([structure.globals, at]), begins, factor.rows[off], summed, mean, root,
         v / lengths, lengths, trend, weights, affine, constants / units,
-        right[:n_kept] / units,
+        # as maps keep them: what they cannot keep is not finite here
+        (right[:n_kept] / units).astype(np.float32),
         *Laws.normal(structure.dim, k),
     )  # fmt: skip
     if not all(np.isfinite(array).all() for array in arrays):

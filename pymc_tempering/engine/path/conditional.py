@@ -12,7 +12,7 @@ where the parents P_j are what is left of a sparse Cholesky factor of the locals
 m, rho and lambda are smooth functions of the globals,
 
 .. math:: o_0 + W \left( \beta (1, v) + \alpha \, e^{-|(v - v_n) / \ell|^2 / 2} \right), \qquad
-          v = C \tanh(t / C),
+          v = t / \sqrt{1 + (t / C)^2},
 
 few functions interpolated between nodes v_n, which all locals share. They are bounded, so that
 whatever u is, scales are finite. Residuals are skewed, and those of globals have longer tails, by
@@ -51,6 +51,19 @@ from pymc_tempering.types import FloatArray
 __all__ = ["ConditionalMap"]
 
 
+_POSITIONS = ("order", "begins", "parents", "summed")
+
+
+def _dtype(name: str) -> type[np.generic]:
+    """Of an array: all of them are read for one evaluation, and most numbers are loadings.
+
+    Code that knows of no negative positions has not to look for them.
+    """
+    if name in _POSITIONS:
+        return np.uint32
+    return np.float32 if name == "loadings" else np.float64
+
+
 @dataclass(frozen=True, eq=False)
 class ConditionalMap:
     """A triangular map of hierarchies, as the arrays that compiled code takes.
@@ -78,8 +91,13 @@ class ConditionalMap:
         made: list[Any] = []
         arrays = self.arrays._replace(width=np.exp(self.arrays.log_scale))
         for name, array in zip(Arrays._fields, arrays, strict=True):
-            whole = name in ("order", "begins", "parents", "summed")
-            made.append(np.array(array, dtype=np.int64 if whole else np.float64, order="C"))
+            own = np.array(array, dtype=_dtype(name), order="C")
+            # compiled code takes four functions at a time
+            if name in ("trend", "weights"):
+                own = np.pad(own, ((0, 0), (0, -own.shape[1] % 4)))
+            elif name == "loadings":
+                own = np.pad(own, ((0, -len(own) % 4), (0, 0)))
+            made.append(own)
         finite = all(np.isfinite(array).all() for array in made)
         if not finite or np.linalg.slogdet(made[Arrays._fields.index("root")])[0] == 0.0:
             raise BaseError(

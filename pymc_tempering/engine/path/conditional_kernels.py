@@ -94,16 +94,21 @@ def _features(
         near[a] = np.exp(-0.5 * square)
         for r in range(n_functions):
             lat[r] += m.weights[a, r] * near[a]
-    # over what is next to each other in memory, and as much of it as stays in the cache: these are
-    # most of the numbers of a map
+    # over what is next to each other in memory, and as much of it as stays in the cache, for four
+    # functions at a time, which share it: these are most of the numbers of a map
     for first in range(0, out.size, _TILE):
-        tile, constants = out[first : first + _TILE], m.constants[first : first + _TILE]
+        last = first + _TILE
+        tile, constants = out[first:last], m.constants[first:last]
         for o in range(tile.size):
             tile[o] = constants[o]
-        for r in range(n_functions):
-            loadings, share = m.loadings[r, first : first + _TILE], lat[r]
+        for r in range(0, n_functions, 4):
+            one, two = m.loadings[r, first:last], m.loadings[r + 1, first:last]
+            three, four = m.loadings[r + 2, first:last], m.loadings[r + 3, first:last]
             for o in range(tile.size):
-                tile[o] += loadings[o] * share
+                tile[o] += (
+                    one[o] * lat[r] + two[o] * lat[r + 1]
+                    + three[o] * lat[r + 2] + four[o] * lat[r + 3]
+                )  # fmt: skip
 
 
 @compiled(borrows=True, inside=True)
@@ -236,22 +241,32 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
     for j in range(n):
         c = k + j
         value, slope, curve = warp(u[c], m.skew[c])
+        own = pull[j]
         for e in range(m.begins[j], m.begins[j + 1]):
             p = m.parents[e]
-            by_out[2 * n + e] = -pull[j] * gap[p]
-            pull[p] -= out[2 * n + e] * pull[j]
+            by_out[2 * n + e] = -own * gap[p]
+            pull[p] -= out[2 * n + e] * own
         _, _, width, by_mean, by_scale = _of_local(m, u, j)
-        grad[c] += pull[j] * width * slope + curve / slope
+        grad[c] += own * width * slope + curve / slope
         if by_mean != 0.0 or by_scale != 0.0:
             parent = k + m.parents[m.begins[j]]
-            grad[parent] += pull[j] * by_mean + (pull[j] * width * value + 1.0) * by_scale
+            grad[parent] += own * by_mean + (own * width * value + 1.0) * by_scale
     for first in range(0, out.size, _TILE):
-        tile = by_out[first : first + _TILE]
-        for r in range(n_functions):
-            loadings, total = m.loadings[r, first : first + _TILE], 0.0
+        last = first + _TILE
+        tile = by_out[first:last]
+        for r in range(0, n_functions, 4):
+            one, two = m.loadings[r, first:last], m.loadings[r + 1, first:last]
+            three, four = m.loadings[r + 2, first:last], m.loadings[r + 3, first:last]
+            by_one = by_two = by_three = by_four = 0.0
             for o in range(tile.size):
-                total += loadings[o] * tile[o]
-            by_lat[r] += total
+                by_one += one[o] * tile[o]
+                by_two += two[o] * tile[o]
+                by_three += three[o] * tile[o]
+                by_four += four[o] * tile[o]
+            by_lat[r] += by_one
+            by_lat[r + 1] += by_two
+            by_lat[r + 2] += by_three
+            by_lat[r + 3] += by_four
     for r in range(n_functions):
         for i in range(k):
             by_t[i] += m.trend[1 + i, r] * by_lat[r]
