@@ -33,12 +33,12 @@ def _density_of_map(
     u_pointer: Any, grad_pointer: Any, target: Any, log_det: Any,
     floats_pointer: Any, loadings: Any, ints_pointer: Any,
 ) -> Any:  # fmt: skip
-    sizes = numba.carray(ints_pointer, (29,)).astype(np.int64)
-    k, n, n_nodes, n_functions, n_out, n_pairs = (
-        sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]
+    sizes = numba.carray(ints_pointer, (30,)).astype(np.int64)
+    k, n, n_nodes, n_functions, n_out, n_bent, n_pairs = (
+        sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6]
     )  # fmt: skip
     # where each array begins among the whole numbers and among the real ones, and the last ends
-    b, a = sizes[6:11], sizes[11:]
+    b, a = sizes[7:12], sizes[12:]
     ints, f = numba.carray(ints_pointer, (b[4],)), numba.carray(floats_pointer, (a[17],))
     m = Arrays(
         ints[b[0] : b[1]], ints[b[1] : b[2]], ints[b[2] : b[3]], ints[b[3] : b[4]],
@@ -54,7 +54,7 @@ def _density_of_map(
         f[a[8] : a[9]], f[a[9] : a[10]], f[a[10] : a[11]],  # shift, log_scale, skew
         f[a[11] : a[12]].reshape((k, 2)),  # tail
         f[a[12] : a[13]].reshape((k, k)),  # linear
-        f[a[13] : a[14]].reshape((k, k, k)),  # bend
+        f[a[13] : a[14]].reshape((n_bent, n_bent, n_bent)),  # bend
         f[a[14] : a[15]].reshape((k, k)),  # scale
         f[a[15] : a[16]].reshape((n_pairs, 2)),  # pair
         f[a[16] : a[17]],  # width
@@ -84,9 +84,9 @@ def through_map(
     floats = np.concatenate(real)
     sizes = (
         made.n_globals, made.dim - made.n_globals, len(arrays.nodes), arrays.trend.shape[1],
-        arrays.constants.size, len(arrays.pair),
+        arrays.constants.size, len(arrays.bend), len(arrays.pair),
     )  # fmt: skip
-    begins = np.cumsum([29, *map(np.size, whole)]), np.cumsum([0, *map(np.size, real)])
+    begins = np.cumsum([30, *map(np.size, whole)]), np.cumsum([0, *map(np.size, real)])
     ints = np.concatenate([sizes, *begins, *whole]).astype(np.uint32)
     arguments = (
         density.address, made.log_det_root, floats.ctypes.data, arrays.loadings.ctypes.data,

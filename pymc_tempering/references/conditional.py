@@ -95,10 +95,10 @@ def conditional_fit(
     found = _marginal_gaussian(nested, start[structure.globals])
     if found is None:
         return ConditionalFit(None, np.inf, nested.n_gradients)
-    mean, root = found
-    k = mean.size
-    laws, n_spent = Laws.normal(structure.dim, k, in_pairs=structure.summed.size > 0), 0
-    best, lowest, lost, profiles = None, np.inf, 1.0, list[_Profile]()
+    mean, root, k = *found, len(found[0])
+    in_pairs, bends = structure.summed.size > 0, k <= MOST_BENT
+    laws = Laws.normal(structure.dim, k, in_pairs=in_pairs, bends=bends)
+    best, lowest, lost, n_spent, profiles = None, np.inf, 1.0, 0, list[_Profile]()
     # each time nodes are where the globals have been found to be, tails included
     for n_done in range(_PASSES):
         if nested.n_gradients > most or (n_done > 1 and lost <= MOST_LOST):
@@ -111,7 +111,7 @@ def conditional_fit(
         if len(solved.z) < max(len(g) // 2, 2 * k + 2):
             break
         t = np.linalg.solve(root, (solved.z[:, structure.globals] - mean).T).T
-        of_nodes = interpolated(structure, mean, root, t, solved)
+        of_nodes = interpolated(structure, mean, root, t, solved, best)
         if of_nodes is None:
             break
         of_nodes = of_nodes.with_laws(laws)
@@ -319,7 +319,7 @@ def _mended(
     """Mend the laws of the residuals by gradients at draws of the map, and the gradients of it."""
     k = made.n_globals
     n_features = 1 + k + k * (k + 1) // 2
-    bends = k <= MOST_BENT
+    bends = made.laws.bend.size > 0
     n_draws = 2 * max(128, 3 * (n_features if bends else 1 + k))
     n_gradients, before = 0, made
     for n_done in range(_ROUNDS):

@@ -7,7 +7,8 @@ offset from an affine function of the globals, regressed with these as errors.
 """
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor
+from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
 from pymc_tempering.engine.path.conditional import ConditionalMap
@@ -32,8 +33,12 @@ def interpolated(
     root: FloatArray,
     t: FloatArray,
     solved: Conditionals,
+    before: ConditionalMap | None = None,
 ) -> ConditionalMap | None:
-    """Map with what locals depend on interpolated between nodes ``t`` (N, k)."""
+    """Map with what locals depend on interpolated between nodes ``t`` (N, k).
+
+    Its lengths are much like those of a map of other nodes ``before``.
+    """
     factor, k = structure.factor, mean.size
     at = structure.locals[factor.order]
     n = at.size
@@ -63,7 +68,8 @@ def interpolated(
     tail = np.cumsum(sizes[::-1] ** 2)[::-1] / len(values)
     n_kept = max(int((tail > _UNEXPLAINED).sum()), 1)
     v = t / np.sqrt(1.0 + (t / BOUND) ** 2)
-    lengths, trend, weights = _process(v, left[:, :n_kept] * sizes[:n_kept])
+    begin = np.full(k, 3.0) if before is None else before.arrays.lengths
+    lengths, trend, weights = _process(v, left[:, :n_kept] * sizes[:n_kept], begin)
     begins = factor.begins - np.arange(n + 1)
     arrays = Arrays(
         np.concatenate([structure.globals, at]), begins, factor.rows[off], summed, mean, root,
@@ -86,10 +92,13 @@ def _affine(t: FloatArray, z: FloatArray, sd: FloatArray) -> FloatArray:
     return np.linalg.solve(r, np.einsum("nai,na->ni", q, weights * z.T)[..., None])[..., 0]
 
 
-def _process(v: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _process(
+    v: FloatArray, y: FloatArray, begin: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Lengths (k,), trend (1 + k, R) and weights (N, R) of a Gaussian process through nodes.
 
-    Lengths are the likeliest, which all R functions share, by their variances.
+    Lengths are the likeliest, from where the search begins, which all R functions share, by their
+    variances.
     """
     n, k = v.shape
     design = np.column_stack([np.ones(n), v])
@@ -100,7 +109,8 @@ def _process(v: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, Floa
         gaps = squares[:, None] + squares[None] - 2.0 * scaled @ scaled.T
         kernel = np.exp(-0.5 * np.maximum(gaps, 0.0))
         factor = cho_factor(kernel + _NUGGET * np.eye(n), lower=True, check_finite=False)
-        inverse = cho_solve(factor, np.eye(n), check_finite=False)
+        inverse = np.tril(dpotri(factor[0], lower=1)[0])
+        inverse += np.tril(inverse, -1).T
         both = inverse @ np.column_stack([design, y])
         trend = np.linalg.solve(
             design.T @ both[:, : k + 1] + 1e-10 * np.eye(k + 1), design.T @ both[:, k + 1 :]
@@ -121,7 +131,7 @@ def _process(v: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, Floa
         return fit + float(((x - 1.0) ** 2).sum()) / 8.0, slope + (x - 1.0) / 4.0
 
     found = minimize(
-        falling, np.full(k, np.log(3.0)), jac=True,
+        falling, np.log(begin), jac=True,
         method="L-BFGS-B", bounds=[(np.log(0.5), np.log(60.0))] * k, options={"maxiter": 30},
     )  # fmt: skip
     trend, weights, _, _ = solved(found.x)

@@ -50,7 +50,7 @@ def _of_global(m: Arrays, u: FloatArray, i: int) -> tuple[float, float]:
     mean, log_scale = m.shift[i], m.log_scale[i]
     for j in range(i):
         mean += m.linear[i, j] * u[j]
-        for h in range(j + 1):
+        for h in range(min(j + 1, m.bend.shape[0])):
             mean += m.bend[i, j, h] * u[j] * u[h]
         if m.scale[i, j] != 0.0:
             log_scale += m.scale[i, j] * bounded(u[j])[0]
@@ -78,18 +78,22 @@ def _of_local(m: Arrays, u: FloatArray, j: int) -> tuple[float, float, float, fl
 def _features(
     m: Arrays, t: FloatArray, v: FloatArray, near: FloatArray, lat: FloatArray, out: FloatArray
 ) -> None:
-    """Fill bounded globals, kernels at nodes, shared functions, and what locals depend on."""
+    """Fill bounded globals, kernels at nodes, shared functions, and what locals depend on.
+
+    Globals are in units of the lengths.
+    """
     k, n_nodes, n_functions = t.size, m.nodes.shape[0], lat.size
-    for i in range(k):
-        v[i] = bounded(t[i])[0]
     for r in range(n_functions):
         lat[r] = m.trend[0, r]
-        for i in range(k):
-            lat[r] += m.trend[1 + i, r] * v[i]
+    for i in range(k):
+        of_trend = bounded(t[i])[0]
+        v[i] = of_trend / m.lengths[i]
+        for r in range(n_functions):
+            lat[r] += m.trend[1 + i, r] * of_trend
     for a in range(n_nodes):
         square = 0.0
         for i in range(k):
-            gap = v[i] / m.lengths[i] - m.nodes[a, i]
+            gap = v[i] - m.nodes[a, i]
             square += gap * gap
         near[a] = np.exp(-0.5 * square)
         for r in range(n_functions):
@@ -267,17 +271,17 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
             by_lat[r + 1] += by_two
             by_lat[r + 2] += by_three
             by_lat[r + 3] += by_four
-    for r in range(n_functions):
-        for i in range(k):
-            by_t[i] += m.trend[1 + i, r] * by_lat[r]
     for a in range(near.size):
         force = 0.0
         for r in range(n_functions):
             force += m.weights[a, r] * by_lat[r]
         force *= near[a]
         for i in range(k):
-            by_t[i] -= force * (v[i] / m.lengths[i] - m.nodes[a, i]) / m.lengths[i]
+            by_t[i] -= force * (v[i] - m.nodes[a, i])
     for i in range(k):
+        by_t[i] /= m.lengths[i]
+        for r in range(n_functions):
+            by_t[i] += m.trend[1 + i, r] * by_lat[r]
         by_t[i] *= bounded(t[i])[1]
         by_t[i] += by_affine[i]
         for j in range(k):
@@ -291,7 +295,7 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
         of_scale = by_t[i] * size * value + 1.0
         for j in range(i):
             grad[j] += by_t[i] * m.linear[i, j]
-            for h in range(j + 1):
+            for h in range(min(j + 1, m.bend.shape[0])):
                 grad[j] += by_t[i] * m.bend[i, j, h] * u[h]
                 grad[h] += by_t[i] * m.bend[i, j, h] * u[j]
             if m.scale[i, j] != 0.0:

@@ -22,17 +22,19 @@ class Laws(NamedTuple):
     skew: FloatArray  # (D,), each below 1 in size
     tail: FloatArray  # (k, 2), a - 1 of both sides: 0 of a normal tail, 1 of an exponential one
     linear: FloatArray  # (k, k), A below its diagonal
-    bend: FloatArray  # (k, k, k), B where last index <= second < first
+    bend: FloatArray  # (k, k, k), B where last index <= second < first; empty where all are zero
     scale: FloatArray  # (k, k), S below its diagonal
     pair: FloatArray  # (n, 2), B and S of locals by their only parent; (0, 2) where none has them
 
     @classmethod
-    def normal(cls, dim: int, n_globals: int, *, in_pairs: bool = False) -> "Laws":
+    def normal(
+        cls, dim: int, n_globals: int, *, in_pairs: bool = False, bends: bool = True
+    ) -> "Laws":
         """Of a map that is a Gaussian given the globals."""
         k = n_globals
         return cls(
             np.zeros(dim), np.zeros(dim), np.zeros(dim), np.zeros((k, 2)),
-            np.zeros((k, k)), np.zeros((k, k, k)), np.zeros((k, k)),
+            np.zeros((k, k)), np.zeros((k * bends,) * 3), np.zeros((k, k)),
             np.zeros(((dim - k) * in_pairs, 2)),
         )  # fmt: skip
 
