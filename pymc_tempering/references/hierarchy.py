@@ -13,7 +13,7 @@ from scipy.optimize import OptimizeResult, minimize
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import through_map
-from pymc_tempering.model.structure import Structure, structures_of
+from pymc_tempering.model.structure import MOST_BENT, Structure, structures_of
 from pymc_tempering.references.conditional import MOST_LOST, conditional_fit
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.prepared import (
@@ -79,8 +79,9 @@ class Hierarchy(NamedTuple):
             if found.map is not None and found.variance <= least and found.lost <= MOST_LOST:
                 mapped = through_map(density, found.map)
                 best = cls(mapped, density, structure, found.map, found.variance)
-                # others may take more gradients than they save a path of few levels
-                if best.variance <= COARSE:
+                # others may take more gradients than they save a path of few levels; beyond so many
+                # globals all are alike, and take most
+                if best.variance <= COARSE or len(structure.globals) > MOST_BENT:
                     break
         return best, n_gradients
 

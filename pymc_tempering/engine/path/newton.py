@@ -99,6 +99,35 @@ def _precision(  # noqa: PLR0913 - scratch space, too
 
 
 @compiled(borrows=True, inside=True)
+def _are_alone(s: System) -> bool:
+    """Whether no local has neighbours among the others."""
+    return s.rows.size == s.at.size and s.summed.size == 0
+
+
+@compiled(borrows=True, inside=True)
+def _over_widths(
+    address: int, s: System, z: FloatArray, scale: FloatArray, entries: FloatArray,
+    up: FloatArray, down: FloatArray, there: FloatArray,
+) -> int:  # fmt: skip
+    """Fill the precisions of locals that are alone, and return the gradients it took.
+
+    Over a standard deviation on either side, they are the mean curvature there: that of the mode
+    may be none, as where a trait says of some answers that they were guessed, and Laplace's
+    approximation would make of it mass without bounds.
+    """
+    n, dim = s.at.size, z.size
+    for way in (1.0, -1.0):
+        for i in range(dim):
+            there[i] = z[i]
+        for j in range(n):
+            there[s.at[j]] += way * scale[j]
+        call_density(address, there, up if way > 0.0 else down)
+    for j in range(n):
+        entries[j] = (down[s.at[j]] - up[s.at[j]]) / (2.0 * scale[j])
+    return 2
+
+
+@compiled(borrows=True, inside=True)
 def _chords(  # noqa: PLR0913 - scratch space, too
     address: int, s: System, z: FloatArray, tolerance: float, factor: FloatArray, value: float,
     grad: FloatArray, up: FloatArray, there: FloatArray, step: FloatArray,
@@ -216,6 +245,11 @@ def marginal_density(
     )  # fmt: skip
     if not done:
         return False, -np.inf, n_gradients
+    are_alone = _are_alone(s)
+    if are_alone:
+        n_gradients += _over_widths(address, s, z, scale, entries, up, down, there)
+        if not factorise(s, entries, factor, 0.0):
+            return False, -np.inf, n_gradients
     value -= half_log_det(s, factor)
     half, b, other = half_log_det(s, factor), np.empty(n), np.empty(n_entries)
     fallen = np.empty((_n_colours(s), n))
@@ -229,7 +263,10 @@ def marginal_density(
             there[s.at[j]] += steps[i] * b[j]
         call_density(address, there, up)
         n_gradients += 1
-        n_gradients += _precision(address, s, there, up, scale, entries, down, moved, fallen)
+        if are_alone:
+            n_gradients += _over_widths(address, s, there, scale, entries, up, down, moved)
+        else:
+            n_gradients += _precision(address, s, there, up, scale, entries, down, moved, fallen)
         if not factorise(s, entries, other, 0.0):
             return False, -np.inf, n_gradients
         slope[i] = grad[g] - (half_log_det(s, other) - half) / steps[i]
@@ -251,7 +288,7 @@ def solve_at_nodes(
     """
     n, k, dim = s.at.size, s.globals.size, z.shape[1]
     entries, grad, own = np.empty(s.rows.size + 1), np.empty(dim), np.empty(n)
-    by_global, up, there = np.empty((k, n)), np.empty(dim), np.empty(dim)
+    by_global, up, there, down = np.empty((k, n)), np.empty(dim), np.empty(dim), np.empty(dim)
     n_gradients = 0
     for row in range(z.shape[0]):
         nearest, least = 0, np.inf
@@ -284,6 +321,9 @@ def solve_at_nodes(
                 address, s, z[row], own, _TIGHT, False, entries, factors[row], grad
             )  # fmt: skip
         n_gradients += used
+        if done and _are_alone(s):
+            n_gradients += _over_widths(address, s, z[row], own, entries, up, down, there)
+            done = factorise(s, entries, factors[row], 0.0)
         values[row] = value - half_log_det(s, factors[row]) if done else -np.inf
         if row == 0:
             for i in range(k):
