@@ -16,6 +16,7 @@ from pymc_tempering import testing
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays
 from pymc_tempering.engine.path.conditional_laws import Laws
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, DataError
 from pymc_tempering.model import structure as structure_module
 from pymc_tempering.model.at_draws import unconstrained_draws
@@ -36,7 +37,7 @@ from pymc_tempering.references.conditional import (
 from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, unwatched
-from pymc_tempering.references.quality import EXACT, GOOD
+from pymc_tempering.references.quality import EXACT, GOOD, log_weights, trimmed_variance
 from tests.identity.pairs import linear
 
 K, N = 2, 4
@@ -378,6 +379,7 @@ def test_further_globals_are_tried_where_a_map_is_coarse(
 
     monkeypatch.setattr(hierarchy_module, "conditional_fit", fit)
     monkeypatch.setattr(hierarchy_module, "MOST_BENT", most_bent)
+    monkeypatch.setattr(hierarchy_module, "_variance_by_run", lambda *_: (0.0, 0))
     if most_bent == 1 and min(variances) <= 8.0:
         n_tried = int(np.argmax(np.array(variances) <= 8.0)) + 1
         taken = (8, 2, 7)[n_tried - 1]
@@ -427,6 +429,32 @@ def test_mass_that_a_map_has_no_draws_of_is_noticed():
     narrow[: found.map.n_globals] -= 1.0
     lost = most_lost(nested, found.map.with_laws(laws._replace(log_scale=narrow)))
     assert lost > 20.0 * MOST_LOST > 20.0 * found.lost
+
+
+@pytest.mark.parametrize("narrower", [0.0, 1.6])
+def test_a_map_that_its_own_draws_find_good_is_refused_for_mass_it_lacks(narrower, monkeypatch):
+    """With k globals s times as wide, V is k (1 - s^2)^2 / 2 by these, and k (1 / s - s)^2 / 2.
+
+    Two globals, and s of 0.2: 0.9 and 23.
+    """
+    density, real = compile_density(groups()), hierarchy_module.conditional_fit
+    normal = GaussianBase(np.zeros(density.dim), np.ones(density.dim))
+
+    def fit(density, structure, *rest):
+        found = real(density, structure, *rest)
+        laws, k = found.map.laws, found.map.n_globals
+        less = np.array(laws.log_scale)
+        less[:k] -= narrower
+        made = found.map.with_laws(laws._replace(log_scale=less))
+        weights = log_weights(through_map(density, made), normal, np.random.default_rng(1))
+        variance = trimmed_variance(weights)
+        assert variance < 2.0
+        return found._replace(map=made, variance=variance, lost=0.0)
+
+    monkeypatch.setattr(hierarchy_module, "conditional_fit", fit)
+    found = Hierarchy.of(density)[0]
+    assert (found is None) == bool(narrower)
+    assert found is None or found.variance < 1.0
 
 
 def test_places_without_a_mode_count_as_lost(monkeypatch):
