@@ -7,6 +7,7 @@ from scipy.spatial.distance import cdist
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.ascent import Ascents
 from pymc_tempering.references.local import LocalFit
 from pymc_tempering.references.quality import GOOD
@@ -61,6 +62,16 @@ class Basin:
     def is_gaussian(self) -> bool:
         """Whether the curvature at the end describes the mode."""
         return self.curvature is not None and self.curvature.variance <= GOOD
+
+    @property
+    def most_mass(self) -> float:
+        """Log of what the mass may be, in nats: by the fit, or by the curvature at the end."""
+        assert self.fit is not None
+        if self.curvature is None:
+            return self.fit.mass
+        shape = self.curvature.base
+        by_curvature = self.value + shape.log_det_scale + 0.5 * shape.dim * LOG_2PI
+        return max(self.fit.mass, by_curvature)
 
 
 class Basins:

@@ -104,6 +104,9 @@ def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
     found = survey.fits
     if around is not None and "paths" in sources:
         found += on_ascent_paths(survey, found, around)
+    if not found and survey.best is not None:
+        # at an edge, both sides of which lead elsewhere, a place looks like a saddle
+        found = [survey.best._replace(start_count=1)]
     if not found:
         raise BaseError(
             "None of the local fits succeeded: the density may be improper. Give a base explicitly."

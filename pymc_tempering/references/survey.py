@@ -63,7 +63,8 @@ class Survey:
     deflated residual shows, those of the largest last, and ``looked`` is where the search has been.
     ``spent`` are gradients of "ascents", "images", "curvatures" and "fits". With an ``orbit``
     starts and ends are moved to their image nearest to a known mode, of whose copies none is seen.
-    ``is_known`` says that the first mode came with a fit, as that of a map of a hierarchy does.
+    ``is_known`` says that the first mode came with a fit, as that of a map of a hierarchy does;
+    ``best`` is the best curvature of all places, those taken for saddles too.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Survey:
         self.spent: Counter[str] = Counter()
         self.orbit: Orbit | None = None
         self.is_known = False
+        self.best: LocalFit | None = None
 
     @property
     def n_looked(self) -> int:
@@ -273,6 +275,7 @@ class Survey:
         if fit is not None and not self._covers_noise(found.base):
             basin.curvature = fit
             basin.fit = max(basin.fit or fit, fit, key=lambda one: one.elbo)
+            self.best = max(self.best or fit, fit, key=lambda one: one.elbo)
         return found
 
     def _is_noise(self, basin: Basin) -> bool:
@@ -333,7 +336,7 @@ class Survey:
         # what a curvature has under it says nothing of the mass where it fits as poorly as most do
         poor += sorted(
             (b for b in rest if b.converged and b.fit is not None and b.fit.variance > GOOD),
-            key=_most_mass,
+            key=lambda b: b.most_mass,
             reverse=True,
         )
         if self.fits:
@@ -370,8 +373,8 @@ class Survey:
         modes = self.basins.modes
         if len(modes) < 2 or any(basin.fit is None for basin in modes):
             return len(modes)
-        best = max(map(_most_mass, modes))
-        held = [basin for basin in modes if _most_mass(basin) >= best - NEGLIGIBLE]
+        best = max(basin.most_mass for basin in modes)
+        held = [basin for basin in modes if basin.most_mass >= best - NEGLIGIBLE]
         n_held = sum(basin.start_count for basin in held)
         if n_held < (1.0 - 1 / 3) * sum(basin.start_count for basin in modes):
             return len(modes)
@@ -388,13 +391,3 @@ class Survey:
         # one that is alone has all starts, or there are few yet
         seldom = len(modes) > 1 and (max(start_counts) < SELDOM or once > MOST_ONCE)
         return self.effort.end(self.density.dim, self.n_modes, seldom=seldom)
-
-
-def _most_mass(basin: Basin) -> float:
-    """Log of what the mass may be, in nats: by the fit, or by the curvature at the end."""
-    assert basin.fit is not None
-    if basin.curvature is None:
-        return basin.fit.mass
-    shape = basin.curvature.base
-    by_curvature = basin.value + shape.log_det_scale + 0.5 * shape.dim * LOG_2PI
-    return max(basin.fit.mass, by_curvature)

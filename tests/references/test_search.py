@@ -385,6 +385,13 @@ def corner(z, grad):
     return total
 
 
+@pytest.mark.parametrize("child", [3, 4])
+def test_where_all_places_look_like_saddles_the_best_is_kept(child):
+    """Two of 24 searches, which ended in an error: none of the fits had succeeded."""
+    rng = np.random.default_rng(np.random.SeedSequence(303).spawn(5)[child])
+    assert len(find_modes(corner, np.full(6, -0.3), rng).fits) == 1
+
+
 @pytest.mark.statistical
 def test_an_edge_with_nothing_on_either_side_is_no_saddle(seed):
     """What is learnt there must not cost the only fit.
