@@ -148,8 +148,10 @@ def _submitted(
             futures = {pool.submit(_work, calls[i]): i for i in which}
         except RuntimeError as error:  # a pool that lost a worker takes no more
             return dict.fromkeys(which, str(error))
+        # in order, where they are not of the standard library's kind
+        ours = all(isinstance(future, Future) for future in futures)
         try:
-            for future in _completed(futures):
+            for future in as_completed(futures) if ours else futures:
                 i, broken = futures[future], future.exception()
                 if isinstance(broken, KeyboardInterrupt):
                     # a terminal sends Ctrl-C to the workers too
@@ -163,14 +165,6 @@ def _submitted(
             for future in futures:
                 future.cancel()
     return lost
-
-
-def _completed(futures: dict[Any, int]) -> Iterator[Any]:
-    """Futures as they end; in order, where they are not of the standard library's kind."""
-    if all(isinstance(future, Future) for future in futures):
-        yield from as_completed(futures)
-    else:
-        yield from futures
 
 
 @contextmanager
