@@ -191,8 +191,7 @@ def pareto_k(log_weights: ArrayLike) -> float:
     tail = np.partition(array, array.size - n_tail - 1)[-n_tail:]
     if np.ptp(tail) < 1e-12:
         return -math.inf
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         # `psislw` takes log likelihoods, the negative log weights of leave-one-out. The function
         # named pareto_khat is no use: arviz_stats 1.3.3 drops its log_weights and fits the logs.
         _, k = array_stats.psislw(-array, r_eff=1.0)

@@ -352,11 +352,6 @@ def phases(show: bool) -> Iterator[Phases]:
         yield Phases(progress)
 
 
-@contextlib.contextmanager
-def compiling(show: bool) -> Iterator[None]:
+def compiling(show: bool) -> contextlib.AbstractContextManager[Any]:
     """Say that the model is being compiled, for as long as it is, where lines can be taken back."""
-    if not show:
-        yield
-        return
-    with Console().status("Compiling the model"):
-        yield
+    return Console().status("Compiling the model") if show else contextlib.nullcontext()

@@ -147,19 +147,19 @@ def _unpacked(value: Any, archive: zipfile.ZipFile) -> Any:
     return array if kind == "array" else array[()]
 
 
-def end_with_parent() -> None:
-    """Let a daemonic process end when the one that started it is killed.
+def end_with_parent(*, if_daemonic: bool = True) -> None:
+    """Let a process, or a daemonic one alone, end when the one that started it is killed.
 
     A forked process of PyMC's holds the other end of its own pipe, and would wait for ever.
     """
     # forked, it takes along what its parent remembers
-    _end_with_parent(os.getpid())
+    _end_with_parent(os.getpid(), if_daemonic)
 
 
 @cache
-def _end_with_parent(pid: int) -> None:  # noqa: ARG001  once in each process
+def _end_with_parent(pid: int, if_daemonic: bool) -> None:  # noqa: ARG001  once in each process
     parent = parent_process()
-    if parent is None or not current_process().daemon:
+    if parent is None or (if_daemonic and not current_process().daemon):
         return
 
     def follow() -> None:

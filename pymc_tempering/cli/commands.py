@@ -200,9 +200,8 @@ def compare(arguments: argparse.Namespace) -> None:
     from pymc_tempering.comparison.estimates import resolve_estimates
     from pymc_tempering.comparison.table import compare as compare_models
 
-    with warnings.catch_warnings():
-        # they are printed below, each with the name of its run
-        warnings.simplefilter("ignore", TemperingWarning)
+    # they are printed below, each with the name of its run
+    with warnings.catch_warnings(action="ignore", category=TemperingWarning):
         try:
             estimates = resolve_estimates(names)
         except DataError as error:
@@ -234,9 +233,8 @@ def report(arguments: argparse.Namespace) -> None:
         remedy="--force",
         inputs=[path],
     )
-    with warnings.catch_warnings():
-        # they are on the page
-        warnings.simplefilter("ignore", TemperingWarning)
+    # they are on the page
+    with warnings.catch_warnings(action="ignore", category=TemperingWarning):
         write_report(path, target, title=arguments.title or path.stem, overwrite=arguments.force)
     _print(f"Report: {escape(str(target))}")
 
@@ -331,9 +329,8 @@ def _estimate(model: "pm.Model", path: Path, options: dict[str, Any]) -> "LogZEs
     import pymc_tempering as pm_temper
 
     try:
-        with warnings.catch_warnings():
-            # they are printed once and readable
-            warnings.simplefilter("ignore", TemperingWarning)
+        # they are printed once and readable
+        with warnings.catch_warnings(action="ignore", category=TemperingWarning):
             return pm_temper.estimate_logz(model, **options)
     except OutputError:
         # of --resume: draws were made, and the error says where they are

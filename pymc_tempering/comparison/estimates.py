@@ -135,8 +135,7 @@ def _sampled(options: dict[str, Any], name: str, model: pm.Model, seed: int) -> 
 
 def _elsewhere(options: dict[str, Any], name: str, model: pm.Model, seed: int) -> LogZEstimate:
     """Sample a model in a worker, which may have no processes of its own, and nobody listens to."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TemperingWarning)
+    with warnings.catch_warnings(action="ignore", category=TemperingWarning):
         there = {"cores": 1, "progressbar": False, "quiet": True}
         return _sampled(options | there, name, model, seed)
 

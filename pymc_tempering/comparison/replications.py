@@ -67,8 +67,7 @@ class Replicator:
             if functions is not None:
                 result = functions[i](data)
             else:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", TemperingWarning)
+                with warnings.catch_warnings(action="ignore", category=TemperingWarning):
                     model = maker.observe(data)
                     result = whole(estimate_logz(model, random_seed=seeds[i], **options))
             if isinstance(result, LogZEstimate):

@@ -1,6 +1,7 @@
 """How much the evidence depends on the priors: reweighted from one run, without new sampling."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -181,47 +182,46 @@ def prior_sensitivity(
     return table
 
 
+_DOUBTS = (
+    Diagnostic(
+        "weights_collapse",
+        "few draws of the run lie where the posterior is after {}: Pareto k is too high, or "
+        f"effectively fewer than {MIN_WEIGHTS:.0f} weights are left. These log Z cannot be "
+        "trusted, nor can their errors.",
+        "Sample the changed model instead, or change less.",
+    ),
+    Diagnostic(
+        "heavy_tailed_weights",
+        f"after {{}} Pareto k is above {FINITE_VARIANCE}, where weights have no variance, so the "
+        "error may be too small.",
+        "Raise `draws` of the run, change less, or sample the changed model.",
+    ),
+    Diagnostic(
+        "too_few_effective_draws",
+        f"log Z after {{}} rests on fewer than {MIN_ESS:.0f} independent weights, and its error "
+        "is uncertain.",
+        "Raise `draws` of the run, or change less.",
+    ),
+    Diagnostic(
+        "prior_mass_out_of_reach",
+        "{} has prior mass where the model of the run has none. No draw shows what it is worth, "
+        "so log Z may be too low.",
+        "Sample the alternative instead.",
+    ),
+)
+"""What a code in the column ``warning`` stands for, with a place for the rows that have it."""
+
+
 def _diagnostics(table: pd.DataFrame) -> Iterator[Diagnostic]:
     """One for each code in the column ``warning``."""
-    rows, measured = {}, {}
-    for code, part in table.groupby("warning"):
+    for doubt in _DOUBTS:
+        part = table[table["warning"] == doubt.code]
+        if part.empty:
+            continue
         labels = list(map(_label, part["change"], part["name"], part["value"]))
-        rows[code] = ", ".join(labels)
         numbers = {name: part[name].tolist() for name in ("pareto_k", "weight_ess_share")}
-        measured[code] = {"rows": labels} | numbers
-    if collapsed := rows.get("weights_collapse"):
-        yield Diagnostic(
-            "weights_collapse",
-            f"few draws of the run lie where the posterior is after {collapsed}: Pareto k is "
-            f"too high, or effectively fewer than {MIN_WEIGHTS:.0f} weights are left. These "
-            "log Z cannot be trusted, nor can their errors.",
-            "Sample the changed model instead, or change less.",
-            measured["weights_collapse"],
-        )
-    if heavy := rows.get("heavy_tailed_weights"):
-        yield Diagnostic(
-            "heavy_tailed_weights",
-            f"after {heavy} Pareto k is above {FINITE_VARIANCE}, where weights have no "
-            "variance, so the error may be too small.",
-            "Raise `draws` of the run, change less, or sample the changed model.",
-            measured["heavy_tailed_weights"],
-        )
-    if few := rows.get("too_few_effective_draws"):
-        yield Diagnostic(
-            "too_few_effective_draws",
-            f"log Z after {few} rests on fewer than {MIN_ESS:.0f} independent weights, and its "
-            "error is uncertain.",
-            "Raise `draws` of the run, or change less.",
-            measured["too_few_effective_draws"],
-        )
-    if beyond := rows.get("prior_mass_out_of_reach"):
-        yield Diagnostic(
-            "prior_mass_out_of_reach",
-            f"{beyond} has prior mass where the model of the run has none. No draw shows what "
-            "it is worth, so log Z may be too low.",
-            "Sample the alternative instead.",
-            measured["prior_mass_out_of_reach"],
-        )
+        text = doubt.text.format(", ".join(labels))
+        yield replace(doubt, text=text, measured={"rows": labels} | numbers)
 
 
 def _changes(

@@ -20,7 +20,7 @@ from pymc_tempering.evidence.checks.modes import exchangeable, pieces, unseen_by
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
 from pymc_tempering.options import resolve_model
-from pymc_tempering.results.datatree import named_entries, open_hint
+from pymc_tempering.results.datatree import by_chain_and_draw, named_entries, open_hint
 from pymc_tempering.results.modes import Modes
 
 __all__ = ["modes"]
@@ -281,10 +281,7 @@ def _summary(
         name for name, variable in posterior.data_vars.items()
         if {"chain", "draw"} <= set(variable.dims) and variable.dtype.kind in "fiub"
     ]]  # fmt: skip
-    values = {
-        str(name): variable.transpose("chain", "draw", ...).values.astype(np.float64)
-        for name, variable in drawn.data_vars.items()
-    }
+    values = {name: x.astype(np.float64) for name, x in by_chain_and_draw(drawn).items()}
     # slow chains differ where no valley parts them
     differences = unseen_by_chains(by_chain, coords["chain"]) or posterior_findings(values)
     groups = [drawn.where(dataset["mode_of_draw"] == k) for k in coords["mode"]]

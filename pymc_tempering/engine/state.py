@@ -15,24 +15,16 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.transport import Terms, TransportMap
-from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Stateful", "from_plain", "to_plain"]
 
 _KIND = "kind"
 
-
-def _map(
-    mean: FloatArray, root: FloatArray, what: IntArray, coefficients: FloatArray,
-    log_zeta: float | None,
-) -> TransportMap:  # fmt: skip
-    return TransportMap(mean, root, Terms(what, coefficients), log_zeta)
-
-
 _KINDS: dict[str, tuple[type, tuple[str, ...], Callable[..., Any]]] = {
     "gaussian": (GaussianBase, ("mean", "scale", "log_zeta"), GaussianBase),
     "map": (
-        TransportMap, ("mean", "root", "terms.what", "terms.coefficients", "log_zeta"), _map,
+        TransportMap, ("mean", "root", "terms.what", "terms.coefficients", "log_zeta"),
+        lambda what, coefficients, **own: TransportMap(terms=Terms(what, coefficients), **own),
     ),
     "coordinates": (Coordinates, ("base.mean", "rows"), Coordinates.from_rows),
     "orbit": (Orbit, ("order", "sums"), Orbit),

@@ -304,9 +304,8 @@ class Worker:
                 keep_density(self._model, self._open.at(self._model))
         options = self._options(quick, spent)
         seed = int(many.sequence(_RUN, i).generate_state(1)[0])
-        with warnings.catch_warnings():
-            # they are kept with the result
-            warnings.simplefilter("ignore", TemperingWarning)
+        # they are kept with the result
+        with warnings.catch_warnings(action="ignore", category=TemperingWarning):
             run = estimate_logz(self._model, method=many.method, random_seed=seed, **options)
         whole(run)
         outcome = Outcome(

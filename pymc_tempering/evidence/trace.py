@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.evidence.stored import recorded_statistics
 from pymc_tempering.methods import load
+from pymc_tempering.options import check_whole
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["LogZTrace", "log_z_trace"]
@@ -64,8 +64,7 @@ def log_z_trace(idata: xr.DataTree, n_points: int = 24) -> LogZTrace:
     OptionError
         If `n_points` is below 2.
     """
-    if not isinstance(n_points, int | np.integer) or n_points < 2:
-        raise OptionError(f"`n_points` is {n_points!r}; expected a whole number of at least 2.")
+    check_whole("n_points", n_points, 2)
     method, statistics = recorded_statistics(idata)
     collect = load(method.collect_part or method.collect)
     per_draw = method.per_draw or tuple(statistics)

@@ -13,7 +13,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 from typing import Any
 
@@ -47,8 +47,7 @@ def watch_for_python() -> Iterator[list[str]]:
     list in the end. Other warnings are passed on.
     """
     found: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         yield found
     for warning in caught:
         if str(warning.message).startswith(_OBJECT_MODE):
@@ -124,15 +123,10 @@ def check_jax() -> None:
     _refuse_forked()
 
 
-@contextmanager
-def double_precision() -> Iterator[None]:
+def double_precision() -> AbstractContextManager[Any]:
     """Have JAX, where it is loaded, compute in double precision in this thread."""
     jax = sys.modules.get("jax")
-    if jax is None:
-        yield
-        return
-    with jax.enable_x64(True):
-        yield
+    return nullcontext() if jax is None else jax.enable_x64(True)
 
 
 def jax_function(

@@ -1,6 +1,7 @@
 """Modes of the posterior: their shares by chain, and where they are."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.stats import t as student_t
@@ -9,6 +10,7 @@ from pymc_tempering.diagnostics.modes import modes
 from pymc_tempering.errors import OptionError
 from pymc_tempering.plots.common import (
     INK,
+    Axes,
     colour_of_chain,
     get_axes_row,
     legend_below,
@@ -18,19 +20,14 @@ from pymc_tempering.plots.common import (
 )
 from pymc_tempering.results.modes import Modes
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
-
 __all__ = ["plot_modes"]
 
 
 def plot_modes(
     found: Any,
     *,
-    var_names: "Sequence[str] | None" = None,
-    ax: "Sequence[Axes] | None" = None,
+    var_names: Sequence[str] | None = None,
+    ax: Sequence[Axes] | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> np.ndarray:
     """Share of each mode by chain, and draws in the variables that tell modes apart.
@@ -89,7 +86,7 @@ def _names(result: Modes, var_names: Any) -> list[str]:
     return chosen
 
 
-def _draw_shares(ax: "Axes", result: Modes) -> None:
+def _draw_shares(ax: Axes, result: Modes) -> None:
     data = result.dataset
     chains = data["chain"].values
     at = data["mode"].values
@@ -114,7 +111,7 @@ def _draw_shares(ax: "Axes", result: Modes) -> None:
     ax.set_ylabel("share of the draws")
 
 
-def _draw_line(ax: "Axes", result: Modes, name: str) -> None:
+def _draw_line(ax: Axes, result: Modes, name: str) -> None:
     mean, sd, values = result.location(name)
     chains = result.dataset["chain"].values
     edges = np.linspace(values.min(), values.max(), 61)
@@ -133,7 +130,7 @@ def _draw_line(ax: "Axes", result: Modes, name: str) -> None:
     ax.set_ylabel("share of the draws")
 
 
-def _draw_plane(ax: "Axes", result: Modes, names: list[str]) -> None:
+def _draw_plane(ax: Axes, result: Modes, names: list[str]) -> None:
     (x, x_sd, xs), (y, y_sd, ys) = (result.location(name) for name in names)
     chains = result.dataset["chain"].values
     step = -(-xs.size // 3000)  # more points than that hide one another
@@ -152,7 +149,7 @@ def _draw_plane(ax: "Axes", result: Modes, names: list[str]) -> None:
     ax.set_ylabel(f"{names[1]} of the draws")
 
 
-def _number(ax: "Axes", k: int, place: tuple[float, float]) -> None:
+def _number(ax: Axes, k: int, place: tuple[float, float]) -> None:
     ax.annotate(
         str(k), place, xytext=(9, 9), textcoords="offset points", ha="center", va="center",
         fontsize="small", color=INK, zorder=4, annotation_clip=False,

@@ -27,6 +27,7 @@ __all__ = [
     "PREFIX",
     "RECORDS",
     "attach_estimate",
+    "by_chain_and_draw",
     "diagnostic_variables",
     "label_dimensions",
     "named_entries",
@@ -146,17 +147,18 @@ def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
             "The chains have unequal numbers of draws, filled with nan. Cut the runs to the same "
             "number before putting them together, as in `idata.isel(draw=slice(100))`."
         )
-    return unpacked(_by_chain_and_draw(dataset))
+    return unpacked(by_chain_and_draw(dataset))
 
 
 def read_draws(idata: xr.DataTree) -> dict[str, FloatArray]:
     """Posterior draws by variable, leading dimensions (chain, draw); none if there are none."""
     if "posterior" not in idata.children:
         return {}
-    return _by_chain_and_draw(idata["posterior"].dataset)
+    return by_chain_and_draw(idata["posterior"].dataset)
 
 
-def _by_chain_and_draw(dataset: xr.Dataset) -> dict[str, FloatArray]:
+def by_chain_and_draw(dataset: xr.Dataset) -> dict[str, FloatArray]:
+    """Values of all variables with these dimensions, which come first."""
     return {
         str(name): variable.transpose("chain", "draw", ...).values
         for name, variable in dataset.data_vars.items()
@@ -225,8 +227,7 @@ def attach_estimate(
         attrs={"units": "nats", "long_name": SAMPLE_STATS["log_marginal_likelihood"].meaning},
     )  # fmt: skip
     if "sample_stats" in idata.children:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             idata["sample_stats"] = xr.DataTree(
                 idata["sample_stats"].to_dataset().assign(log_marginal_likelihood=per_chain)
             )

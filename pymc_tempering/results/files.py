@@ -321,9 +321,8 @@ def _write_zarr(idata: xr.DataTree, path: Path) -> None:
     from zarr.storage import MemoryStore
 
     content: dict[str, Any] = {}
-    with warnings.catch_warnings():
-        # about parts of zarr's own specification that are not settled
-        warnings.simplefilter("ignore")
+    # about parts of zarr's own specification that are not settled
+    with warnings.catch_warnings(action="ignore"):
         idata.to_zarr(MemoryStore(content))
     for key, buffer in content.items():
         file = path / key
@@ -344,9 +343,8 @@ def read_run(path: str | os.PathLike[str]) -> xr.DataTree:
     try:
         if not path.exists():
             raise DataError(f"There is no file {path}.")
-        with warnings.catch_warnings():
-            # as on writing
-            warnings.simplefilter("ignore")
+        # as on writing
+        with warnings.catch_warnings(action="ignore"):
             return xr.load_datatree(path, engine="zarr" if path.is_dir() else "h5netcdf")
     except DataError:
         raise

@@ -1,6 +1,7 @@
 """Schedules of inverse temperatures and their constructors."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +12,10 @@ from pymc_tempering.types import FloatArray
 __all__ = ["SCHEDULES", "check_levels", "check_n_levels", "make_schedule"]
 
 
-def check_n_levels(n_levels: object) -> int:
+def check_n_levels(n_levels: Any) -> int:
     """Return a number of levels if it is an integer of at least 2, else raise ScheduleError."""
-    if (
-        isinstance(n_levels, bool)
-        or not isinstance(n_levels, int | np.integer)
-        or int(n_levels) < 2
-    ):
+    whole = isinstance(n_levels, int | np.integer) and not isinstance(n_levels, bool)
+    if not whole or n_levels < 2:
         raise ScheduleError(
             f"`n_levels` must be an integer of at least 2 (base and target), not {n_levels!r}."
         )

@@ -5,19 +5,19 @@ a pool with ``map``. What a task returns must not depend on where it runs, nor o
 """
 
 import logging
-import os
 import pickle
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import lru_cache
-from multiprocessing import get_context, parent_process
-from threading import Lock, Thread
+from multiprocessing import get_context
+from threading import Lock
 from typing import Any, NamedTuple
 
 import cloudpickle
 
+from pymc_tempering.checkpoint.files import end_with_parent
 from pymc_tempering.errors import OptionError, TemperingError, WorkerError
 from pymc_tempering.private.of_pymc import start_method
 
@@ -148,8 +148,10 @@ def _submitted(
             futures = {pool.submit(_work, calls[i]): i for i in which}
         except RuntimeError as error:  # a pool that lost a worker takes no more
             return dict.fromkeys(which, str(error))
+        # in order, where they are not of the standard library's kind
+        ours = all(isinstance(future, Future) for future in futures)
         try:
-            for future in _completed(futures):
+            for future in as_completed(futures) if ours else futures:
                 i, broken = futures[future], future.exception()
                 if isinstance(broken, KeyboardInterrupt):
                     # a terminal sends Ctrl-C to the workers too
@@ -163,14 +165,6 @@ def _submitted(
             for future in futures:
                 future.cancel()
     return lost
-
-
-def _completed(futures: dict[Any, int]) -> Iterator[Any]:
-    """Futures as they end; in order, where they are not of the standard library's kind."""
-    if all(isinstance(future, Future) for future in futures):
-        yield from as_completed(futures)
-    else:
-        yield from futures
 
 
 @contextmanager
@@ -201,14 +195,7 @@ def _begin_worker(stopped: Any) -> None:
     """Have this process end when its parent does, which may be killed, and is to be run again."""
     global _stopped
     _stopped = stopped
-
-    def wait() -> None:
-        parent = parent_process()
-        assert parent is not None
-        parent.join()
-        os._exit(1)
-
-    Thread(target=wait, daemon=True).start()
+    end_with_parent(if_daemonic=False)
 
 
 def _by_map(pool: Any, calls: list[_Call], results: list[Any], done: Callable[[], None]) -> None:

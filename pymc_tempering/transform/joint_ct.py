@@ -68,7 +68,6 @@ def run(
             compute_convergence_checks=False,
             **options,
         )
-    with warnings.catch_warnings():
-        # they are part of the estimate
-        warnings.simplefilter("ignore", TemperingWarning)
+    # they are part of the estimate
+    with warnings.catch_warnings(action="ignore", category=TemperingWarning):
         return with_identity(untemper(tempered, random_seed=rng), identity)

@@ -15,7 +15,7 @@ from pymc_tempering.model.at_draws import constrained_draws
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.identity import Identity
 from pymc_tempering.model.open_data import value_of
-from pymc_tempering.numerics import one_blas_thread
+from pymc_tempering.numerics import one_blas_thread, weight_ess
 from pymc_tempering.references.importance import (
     N_DRAWS,
     QuickEvidence,
@@ -89,13 +89,12 @@ def run_of_weights(
         numbers = {d: np.arange(n) for d, n in data.sizes.items() if d not in data.coords}
         groups[name] = data.assign_coords(numbers)
     log_weights = found.weighted[1]
-    shares = np.exp(log_weights - log_weights.max())
     estimate = LogZEstimate(
         found.log_z,
         found.se,
         IMPORTANCE,
         np.array([log_mean_weight(part)[0] for part in np.array_split(log_weights, chains)]),
-        ess=float(shares.sum() ** 2 / (shares**2).sum()),
+        ess=weight_ess(log_weights),
         gradients={"search": n_search, "draws": found.n_gradients},
     )
     estimate = with_warnings(estimate, warnings)
