@@ -129,9 +129,8 @@ class Hierarchy(NamedTuple):
 def _variance_by_run(mapped: CompiledDensity, rng: np.random.Generator) -> tuple[float, int]:
     """Mean variance of log weights along the path from a map, and the gradients of a short run.
 
-    It is by how much log weights of draws of the target are above those of draws of the map, since
-    their mean at beta rises by their variance there. Draws of the map alone do not tell of mass
-    that it lacks: where the mode of a hierarchy is far from its mass, their V was 1, this 30 to 90.
+    It is the rise of their mean, whose slope by beta is their variance. Draws of the map do not
+    tell of mass that it lacks: with the mode far from the mass their V was 1, this 30 to 90.
     """
     base = GaussianBase(np.zeros(mapped.dim), np.ones(mapped.dim))
     path = TemperedPath.from_base(mapped, base)

@@ -82,7 +82,7 @@ def summed_map() -> ConditionalMap:
         summed=summed,
         constants=np.concatenate([arrays.constants, constants]),
         # digits are lost on the way back where the sum has locals of 60 and of 0.001 in it
-        loadings=np.concatenate([0.5 * arrays.loadings[:3], loadings], axis=1),
+        loadings=np.concatenate([0.5 * arrays.loadings, loadings], axis=1),
         pair=0.2 * rng.normal(size=(N, 2)),
     )
 

@@ -51,17 +51,10 @@ from pymc_tempering.types import FloatArray
 __all__ = ["ConditionalMap"]
 
 
-_POSITIONS = ("order", "begins", "parents", "summed")
-
-
-def _dtype(name: str) -> type[np.generic]:
-    """Of an array: all of them are read for one evaluation, and most numbers are loadings.
-
-    Code that knows of no negative positions has not to look for them.
-    """
-    if name in _POSITIONS:
-        return np.uint32
-    return np.float32 if name == "loadings" else np.float64
+_DTYPES: dict[str, type[np.generic]] = {"loadings": np.float32}
+_DTYPES |= dict.fromkeys(("order", "begins", "parents", "summed"), np.uint32)
+"""Loadings are most of the numbers of a map, and read for every evaluation. Code that knows of no
+negative positions has not to look for them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,13 +84,7 @@ class ConditionalMap:
         made: list[Any] = []
         arrays = self.arrays._replace(width=np.exp(self.arrays.log_scale))
         for name, array in zip(Arrays._fields, arrays, strict=True):
-            own = np.array(array, dtype=_dtype(name), order="C")
-            # compiled code takes four functions at a time
-            if name in ("trend", "weights"):
-                own = np.pad(own, ((0, 0), (0, -own.shape[1] % 4)))
-            elif name == "loadings":
-                own = np.pad(own, ((0, -len(own) % 4), (0, 0)))
-            made.append(own)
+            made.append(np.array(array, dtype=_DTYPES.get(name, np.float64), order="C"))
         finite = all(np.isfinite(array).all() for array in made)
         if not finite or np.linalg.slogdet(made[Arrays._fields.index("root")])[0] == 0.0:
             raise BaseError(

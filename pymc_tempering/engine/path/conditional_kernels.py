@@ -11,8 +11,9 @@ from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Arrays", "back_all", "density_through", "forward_all", "pull_back_all"]
 
-
 _TILE = 1024  # 8 kB of each array: three of them stay in a first-level cache of 32
+
+type Scratch = tuple[FloatArray, ...]
 
 
 class Arrays(NamedTuple):
@@ -98,21 +99,16 @@ def _features(
         near[a] = np.exp(-0.5 * square)
         for r in range(n_functions):
             lat[r] += m.weights[a, r] * near[a]
-    # over what is next to each other in memory, and as much of it as stays in the cache, for four
-    # functions at a time, which share it: these are most of the numbers of a map
+    # over what is next to each other in memory, and as much of it as stays in the cache: these are
+    # most of the numbers of a map
     for first in range(0, out.size, _TILE):
-        last = first + _TILE
-        tile, constants = out[first:last], m.constants[first:last]
+        tile, constants = out[first : first + _TILE], m.constants[first : first + _TILE]
         for o in range(tile.size):
             tile[o] = constants[o]
-        for r in range(0, n_functions, 4):
-            one, two = m.loadings[r, first:last], m.loadings[r + 1, first:last]
-            three, four = m.loadings[r + 2, first:last], m.loadings[r + 3, first:last]
+        for r in range(n_functions):
+            loadings, share = m.loadings[r, first : first + _TILE], lat[r]
             for o in range(tile.size):
-                tile[o] += (
-                    one[o] * lat[r] + two[o] * lat[r + 1]
-                    + three[o] * lat[r + 2] + four[o] * lat[r + 3]
-                )  # fmt: skip
+                tile[o] += loadings[o] * share
 
 
 @compiled(borrows=True, inside=True)
@@ -125,22 +121,12 @@ def _about(m: Arrays, t: FloatArray, j: int) -> float:
 
 
 @compiled(borrows=True, inside=True)
-def map_forward(  # noqa: PLR0913 - scratch space, too
-    m: Arrays,
-    u: FloatArray,
-    z: FloatArray,
-    t: FloatArray,
-    v: FloatArray,
-    near: FloatArray,
-    lat: FloatArray,
-    out: FloatArray,
-    gap: FloatArray,
-) -> float:
+def map_forward(m: Arrays, u: FloatArray, z: FloatArray, scratch: Scratch) -> float:
     """Map ``u`` (D,) to ``z``; return the log determinant without that of the root.
 
-    The rest is scratch space: k, k, N, R, M and n entries; log precisions become sizes, which are
-    dear to compute twice.
+    In the scratch space log precisions become sizes, which are dear to compute twice.
     """
+    t, v, near, lat, out, gap = scratch
     k, n = t.size, gap.size
     log_det = 0.0
     for i in range(k):
@@ -212,22 +198,14 @@ def _pull_back_of_sum(
 
 
 @compiled(fastmath={"reassoc", "contract"}, inside=True)
-def pull_back_through(  # noqa: PLR0913 - scratch space, too
-    m: Arrays,
-    u: FloatArray,
-    grad_z: FloatArray,
-    grad: FloatArray,
-    t: FloatArray,
-    v: FloatArray,
-    near: FloatArray,
-    lat: FloatArray,
-    out: FloatArray,
-    gap: FloatArray,
+def pull_back_through(
+    m: Arrays, u: FloatArray, grad_z: FloatArray, grad: FloatArray, scratch: Scratch
 ) -> None:
     """Gradient by u of a density of z with gradient `grad_z`, plus that of the log determinant.
 
     After :func:`map_forward` with the same scratch space, which is overwritten.
     """
+    t, v, near, lat, out, gap = scratch
     k, n, n_functions = t.size, gap.size, lat.size
     by_lat, by_out, by_t = np.zeros(n_functions), np.empty(out.size), np.zeros(k)
     pull, by_affine = np.empty(n), np.zeros(k)
@@ -256,21 +234,12 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
             parent = k + m.parents[m.begins[j]]
             grad[parent] += own * by_mean + (own * width * value + 1.0) * by_scale
     for first in range(0, out.size, _TILE):
-        last = first + _TILE
-        tile = by_out[first:last]
-        for r in range(0, n_functions, 4):
-            one, two = m.loadings[r, first:last], m.loadings[r + 1, first:last]
-            three, four = m.loadings[r + 2, first:last], m.loadings[r + 3, first:last]
-            by_one = by_two = by_three = by_four = 0.0
+        tile = by_out[first : first + _TILE]
+        for r in range(n_functions):
+            loadings, total = m.loadings[r, first : first + _TILE], 0.0
             for o in range(tile.size):
-                by_one += one[o] * tile[o]
-                by_two += two[o] * tile[o]
-                by_three += three[o] * tile[o]
-                by_four += four[o] * tile[o]
-            by_lat[r] += by_one
-            by_lat[r + 1] += by_two
-            by_lat[r + 2] += by_three
-            by_lat[r + 3] += by_four
+                total += loadings[o] * tile[o]
+            by_lat[r] += total
     for a in range(near.size):
         force = 0.0
         for r in range(n_functions):
@@ -302,22 +271,29 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
                 grad[j] += of_scale * m.scale[i, j] * bounded(u[j])[1]
 
 
+@compiled(inside=True)
+def _scratch(m: Arrays) -> Scratch:
+    # globals, these in lengths, kernels at nodes, shared functions, what they make, gaps of locals
+    k, n, n_nodes, n_functions = m.mean.size, m.begins.size - 1, m.nodes.shape[0], m.trend.shape[1]
+    return (
+        np.empty(k), np.empty(k), np.empty(n_nodes), np.empty(n_functions),
+        np.empty(m.constants.size), np.empty(n),
+    )  # fmt: skip
+
+
 @compiled
 def forward_all(m: Arrays, u: FloatArray, z: FloatArray, log_det: FloatArray) -> None:
     """Map the rows of ``u``; fill ``z`` and log determinants, but for that of the root."""
-    k, n = m.mean.size, m.begins.size - 1
-    t, v, near = np.empty(k), np.empty(k), np.empty(m.nodes.shape[0])
-    lat, out, gap = np.empty(m.trend.shape[1]), np.empty(m.constants.size), np.empty(n)
+    scratch = _scratch(m)
     for row in range(u.shape[0]):
-        log_det[row] = map_forward(m, u[row], z[row], t, v, near, lat, out, gap)
+        log_det[row] = map_forward(m, u[row], z[row], scratch)
 
 
 @compiled
 def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
     """Fill the rows of ``u`` that the map takes to those of ``z``."""
     k, n = m.mean.size, m.begins.size - 1
-    t, v, near = np.empty(k), np.empty(k), np.empty(m.nodes.shape[0])
-    lat, out, gap = np.empty(m.trend.shape[1]), np.empty(m.constants.size), np.empty(n)
+    t, v, near, lat, out, gap = _scratch(m)
     inverse = np.linalg.inv(m.root)
     for row in range(z.shape[0]):
         for i in range(k):
@@ -355,11 +331,8 @@ def density_through(address: int, m: Arrays, u: FloatArray, grad: FloatArray) ->
 
     In nats; -inf where numbers go beyond all bounds on the way.
     """
-    k, n = m.mean.size, m.begins.size - 1
-    t, v, near = np.empty(k), np.empty(k), np.empty(m.nodes.shape[0])
-    lat, out, gap = np.empty(m.trend.shape[1]), np.empty(m.constants.size), np.empty(n)
-    z, grad_z = np.empty(k + n), np.empty(k + n)
-    log_det = map_forward(m, u, z, t, v, near, lat, out, gap)
+    scratch, z, grad_z = _scratch(m), np.empty(u.size), np.empty(u.size)
+    log_det = map_forward(m, u, z, scratch)
     finite = np.isfinite(log_det)
     for i in range(z.size):
         finite = finite and np.isfinite(z[i])
@@ -368,7 +341,7 @@ def density_through(address: int, m: Arrays, u: FloatArray, grad: FloatArray) ->
         for i in range(grad.size):
             grad[i] = 0.0
         return -np.inf
-    pull_back_through(m, u, grad_z, grad, t, v, near, lat, out, gap)
+    pull_back_through(m, u, grad_z, grad, scratch)
     return value + log_det
 
 

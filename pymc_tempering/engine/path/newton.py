@@ -99,21 +99,14 @@ def _precision(  # noqa: PLR0913 - scratch space, too
 
 
 @compiled(borrows=True, inside=True)
-def _are_alone(s: System) -> bool:
-    """Whether no local has neighbours among the others."""
-    return s.rows.size == s.at.size and s.summed.size == 0
-
-
-@compiled(borrows=True, inside=True)
 def _over_widths(
     address: int, s: System, z: FloatArray, scale: FloatArray, entries: FloatArray,
     up: FloatArray, down: FloatArray, there: FloatArray,
 ) -> int:  # fmt: skip
-    """Fill the precisions of locals that are alone, and return the gradients it took.
+    """Fill the precisions of locals without neighbours, and return the gradients it took.
 
-    Over a standard deviation on either side, they are the mean curvature there: that of the mode
-    may be none, as where a trait says of some answers that they were guessed, and Laplace's
-    approximation would make of it mass without bounds.
+    They are the mean curvature over a standard deviation on either side. That of the mode may be
+    none, where answers may have been guessed, and Laplace would make of it mass without bounds.
     """
     n, dim = s.at.size, z.size
     for way in (1.0, -1.0):
@@ -245,7 +238,7 @@ def marginal_density(
     )  # fmt: skip
     if not done:
         return False, -np.inf, n_gradients
-    are_alone = _are_alone(s)
+    are_alone = s.rows.size == n and s.summed.size == 0
     if are_alone:
         n_gradients += _over_widths(address, s, z, scale, entries, up, down, there)
         if not factorise(s, entries, factor, 0.0):
@@ -321,7 +314,7 @@ def solve_at_nodes(
                 address, s, z[row], own, _TIGHT, False, entries, factors[row], grad
             )  # fmt: skip
         n_gradients += used
-        if done and _are_alone(s):
+        if done and s.rows.size == n and s.summed.size == 0:
             n_gradients += _over_widths(address, s, z[row], own, entries, up, down, there)
             done = factorise(s, entries, factors[row], 0.0)
         values[row] = value - half_log_det(s, factors[row]) if done else -np.inf
