@@ -17,6 +17,7 @@ from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays
 from pymc_tempering.engine.path.conditional_laws import Laws
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.errors import BaseError, DataError
 from pymc_tempering.model import structure as structure_module
 from pymc_tempering.model.at_draws import unconstrained_draws
@@ -95,6 +96,21 @@ def test_a_map_has_an_inverse(made):
     u = 2.0 * np.random.default_rng(1).normal(size=(50, K + N))
     np.testing.assert_allclose(made.to_base(made.from_base(u)), u, rtol=0, atol=1e-8)
     assert made.from_base(u[0]).shape == (K + N,)
+
+
+def test_globals_that_do_not_bend_have_no_numbers_for_it():
+    """As of a map with more than 25 globals, whose sums over three of them are dear."""
+    with pm.Model() as model:
+        pm.Normal("x", np.arange(6.0), shape=6)
+    density, u = compile_density(model), np.random.default_rng(2).normal(size=(5, K + N))
+    none, zero = (some_map(bend=np.zeros((k, k, k))) for k in (0, K))
+    expected = zero.pulled_back(density.address, u)
+    for found in (
+        none.pulled_back(density.address, u),
+        density_at(through_map(density, none).address, u),
+    ):
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
 @BOTH
