@@ -7,6 +7,8 @@ linear regression"). A covariance estimated from draws alone needs many times D 
 errors are worst in the narrow directions, which are the ones that matter for a base.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.linalg import solve
 
@@ -15,7 +17,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.references.quality import TRIMMED, has_gradient
+from pymc_tempering.references.quality import FAIR, TRIMMED, has_gradient
 from pymc_tempering.types import BoolArray, FloatArray
 
 __all__ = ["MAX_FULL_RANK_DIM", "fit_gaussian"]
@@ -29,8 +31,12 @@ _PRECISIONS = 1 / 3, 10.0
 
 
 @density_guard()
-def fit_gaussian(
-    density: Density, start: GaussianBase, rng: np.random.Generator, most: float = np.inf
+def fit_gaussian(  # noqa: C901 - draws, regression, and each way to end
+    density: Density,
+    start: GaussianBase,
+    rng: np.random.Generator,
+    most: float = np.inf,
+    known: Sequence[GaussianBase] = (),
 ) -> tuple[GaussianBase, int]:
     """Climb the ELBO from a Gaussian, to one of full rank up to 200 dimensions.
 
@@ -38,7 +44,7 @@ def fit_gaussian(
     base coordinates on the draws, moves the mean by the Newton step that the regression implies,
     and moves the precision towards minus the symmetrised slope: a natural-gradient step. When the
     ELBO no longer rises, ten more iterations average. Draws outside the support add the gradient of
-    the log mass inside.
+    the log mass inside. A Gaussian within `FAIR` nats of one that is ``known`` is that one.
 
     The start is near a mode, and not too wide. Returns the Gaussian without ``log_zeta``, the start
     itself where the support was lost, and the gradients, at most ``most``.
@@ -88,10 +94,19 @@ def fit_gaussian(
         scale = scale @ root if full else scale * root
         if not (np.isfinite(scale).all() and np.isfinite(mean).all()):
             return start, n_gradients
+        here = GaussianBase(mean, np.tril(scale) if full else scale)
+        if same := next((fit for fit in known if _divergence(here, fit) <= FAIR), None):
+            return same, n_gradients
         # the Gaussian is the target itself
         if float(delta.var()) < 1e-6 and inside.all():
             break
     return GaussianBase(mean, np.tril(scale) if full else scale), n_gradients
+
+
+def _divergence(a: GaussianBase, b: GaussianBase) -> float:
+    """Kullback-Leibler divergence of Gaussians from a to b, in nats."""
+    squares = (b.to_base(a.mean[None]) ** 2).sum() + (b.to_base(b.mean + a.matrix.T) ** 2).sum()
+    return float(0.5 * (squares - a.dim) + b.log_det_scale - a.log_det_scale)
 
 
 def _has_settled(elbos: list[float]) -> bool:

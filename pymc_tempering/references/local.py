@@ -118,13 +118,14 @@ def refine(
     units: FloatArray,
     rng: np.random.Generator,
     most: float = np.inf,
+    known: Sequence[GaussianBase] = (),
 ) -> tuple[LocalFit | None, int]:
     """Fit a mode that is no Gaussian, from the best place on the ascent path to it.
 
     The density's maximum may be far from the mass, as that of a funnel is; an ascent passes by the
     mass on its way (Zhang et al. 2022, "Pathfinder"). ``shape`` is a further candidate to begin
-    with, from the curvature at the end. Returns the fit, None with too few gradients left
-    (``most``), and the gradients that it took.
+    with, from the curvature at the end; ``known`` are fits at which it ends. Returns the fit, None
+    with too few gradients left (``most``), and the gradients that it took.
     """
     # an ascent, the candidates, and what tells how good the fit is
     spare = MOST_GRADIENTS + (len(_CANDIDATES) + 1) * N_ROUGH + N_MANY
@@ -136,7 +137,7 @@ def refine(
         candidates.append(shape)
     elbos = [evaluate_elbo(density, base, rng, N_ROUGH).value for base in candidates]
     n_gradients = path.n_gradients + len(candidates) * N_ROUGH
-    base, n_fit = fit_gaussian(density, candidates[int(np.argmax(elbos))], rng, most - spare)
+    base, n_fit = fit_gaussian(density, candidates[int(np.argmax(elbos))], rng, most - spare, known)
     fit = assess(density, base, rng, N_MANY)
     return fit, n_gradients + n_fit + N_MANY
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from pymc_tempering.references.local import LocalFit
+from pymc_tempering.references.prepared import N_SEARCHES
 from pymc_tempering.references.quality import FAIR, delta_at
 from pymc_tempering.references.same_mode import which_mode
 from pymc_tempering.references.starts import Surroundings, pulled_inside
@@ -184,16 +185,20 @@ def on_ascent_paths(
     starts, n = pulled_inside(survey.density, *around.fresh(N_PATHS, survey.rng))
     survey.spent["fits"] += n
     seen = list(known)
-    for start in starts.points:
-        fit = survey.fit_from(start)
-        # what fits no better is a piece of a mode, of which there is no end
-        if fit is None or fit.variance > FAIR:
+    for i, start in enumerate(starts.points):
+        fit = survey.fit_from(start, known=[one.base for one in seen])
+        if fit is None:
             continue
         same, n = which_mode(survey.density, fit, seen, survey.rng)
         survey.spent["fits"] += n
-        if same is None:
-            seen.append(fit)
-        else:
+        if same is not None:
             # what is known stays as it is, and counts the starts that pass by it
             fit = seen[same]
-        yield fit._replace(start_count=1, searches=place.searches)
+        elif fit.variance <= FAIR:
+            seen.append(fit)
+        else:
+            # what fits no better is a piece of a mode, of which there is no end
+            continue
+        # where all ascents of one search ran away, each path stands for a search of its own
+        searches = max(1 << i % N_SEARCHES, place.searches, key=int.bit_count)
+        yield fit._replace(start_count=1, searches=searches)

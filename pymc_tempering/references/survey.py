@@ -1,6 +1,7 @@
 """What a search knows of the modes of a target, and how it takes up a start: ascend, fit, judge."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -292,10 +293,15 @@ class Survey:
         self.spent["fits"] += N_EVALUATIONS * len(places)
         return any(is_noise(self.density, z) for z in places)
 
-    def fit_from(self, start: FloatArray, shape: GaussianBase | None = None) -> LocalFit | None:
+    def fit_from(
+        self, start: FloatArray, shape: GaussianBase | None = None,
+        known: Sequence[GaussianBase] = (),
+    ) -> LocalFit | None:  # fmt: skip
         """Variational fit of what an ascent from a start passes by, unless that is noise."""
         left = self.effort.most / 4 - self.spent["fits"]
-        fit, n = refine(self.density, start, shape, self.coordinates, self.units, self.rng, left)
+        fit, n = refine(
+            self.density, start, shape, self.coordinates, self.units, self.rng, left, known
+        )
         self.spent["fits"] += n
         return None if fit is None or self._covers_noise(fit.base) else fit
 
