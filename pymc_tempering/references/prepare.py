@@ -106,8 +106,6 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
                 left = most - found.search.n_gradients
                 found = fit_maps(density, found, rng, most=left, report=report)
     report("first draw", 0, 0)
-    if known is not None:
-        found = replace(found, is_of_map=len(found.fits) == 1)
     if not spent:
         return found
     seen = replace(found.search, n_gradients=found.search.n_gradients + spent)

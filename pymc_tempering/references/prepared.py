@@ -189,7 +189,6 @@ class Prepared:
       have shown.
     - ``orbit`` are maps that leave the target as it is. Of the modes that these make of one another
       one stands for all; ``pooled`` is of all.
-    - ``is_of_map`` is whether the one fit is the normal of a map, in whose coordinates all is.
     """
 
     pooled: GaussianBase
@@ -201,7 +200,6 @@ class Prepared:
     needs_levels: bool = False
     well_fitted: tuple[GaussianBase, ...] = ()
     orbit: Orbit | None = None
-    is_of_map: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shapes", self.shapes or self.fits)

@@ -227,7 +227,6 @@ class ParallelTempering(TemperedStep):
             fixed=self._requested.keeps_mixture,
             drawn_from=self.known_draws is not None,
             orbit=fits.orbit,
-            is_of_map=fits.is_of_map,
         )
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:

@@ -96,7 +96,7 @@ class ReferenceChoice(Stateful):
     _changing = (
         "first", "fixed", "wants_map", "settled", "gaussian_variance", "second_opinion", "earlier",
         "poorly_fitted", "n_missed", "n_returns", "n_evaluations", "orbit",
-        "n_fitted", "n_own", "is_of_map",
+        "n_fitted", "n_own", "is_alone",
     )  # fmt: skip
     at_start: Mixture | None = None
     _fitted: Mixture | None = None
@@ -111,20 +111,19 @@ class ReferenceChoice(Stateful):
         fixed: bool = False,
         drawn_from: bool = False,
         orbit: Orbit | None = None,
-        is_of_map: bool = False,
     ) -> None:
         self.first = first_mixture(shapes, orbit) if shapes else None
-        self.orbit, self.is_of_map = orbit, is_of_map
+        self.orbit = orbit
         self.fixed, self.settled = fixed, fixed or self.first is None
         self.poorly_fitted, self.n_missed = list(poorly_fitted), 0
         self.n_returns = self.n_evaluations = self.n_fitted = self.n_own = 0
         self.gaussian_variance = np.nan
         self.second_opinion = [np.nan, np.nan]
         self.earlier: list[list[Any]] = []
-        self.wants_map = False
+        self.wants_map = self.is_alone = False
         if self.first is not None:
             # as it is, one chain would find the tails of a Gaussian fit and another would not
-            alone = one_place(fits)
+            alone = self.is_alone = one_place(fits)
             self.wants_map = alone and (needs_levels or self.first.has_map) and not fixed
             good = self.first.has_map or not self.wants_map
             # from a wide Gaussian to modes that hide each other there is a first-order transition
@@ -345,7 +344,8 @@ class ReferenceChoice(Stateful):
         if self.fixed or len(ended.positions) < _ENOUGH_SCANS:
             return True
         variance = ended.variance
-        if not mixture.has_map and not self.is_of_map and self.orbit is None:
+        # of one place no rare passage to another hides in the mean of swaps
+        if not (mixture.has_map or self.is_alone) and self.orbit is None:
             uncovered = uncovered_share(mixture.fits, ended.positions)
             if variance > COARSE or uncovered > MAX_UNCOVERED:
                 return False

@@ -236,13 +236,13 @@ def test_the_mixture_goes_where_the_gaussian_would_take_less(barrier, before, st
     assert (ladder.mixture is not None) == stays
 
 
-@pytest.mark.parametrize(("is_of_map", "before", "stays"), [
-    (True, 4.0, True), (False, 4.0, False), (True, 0.6, False),
+@pytest.mark.parametrize(("apart", "before", "stays"), [
+    (0.0, 4.0, True), (5.0, 4.0, False), (0.0, 0.6, False),
 ])  # fmt: skip
-def test_the_normal_of_a_map_stays_though_it_is_coarse(is_of_map, before, stays, rng):
+def test_the_fit_of_one_place_stays_though_it_is_coarse(apart, before, stays, rng):
     """It is no piece of a mode; it goes where the Gaussian would take less."""
-    fit = GaussianBase.from_moments(TARGET.mean, TARGET.cov)
-    choice = ReferenceChoice((fit,), (fit,), is_of_map=is_of_map)
+    fits = [GaussianBase.from_moments(TARGET.mean + off, TARGET.cov) for off in {0.0, apart}]
+    choice = ReferenceChoice(fits, fits)
     ladder = chain(choice, rng).ladder
     choice.gaussian_variance = variance_of_barrier(before)
     ladder.change_mixture(choice.first)
