@@ -31,7 +31,7 @@ from pymc_tempering.references.quality import COARSE, LADDER, N_DRAWS, log_weigh
 from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Hierarchy"]
+__all__ = ["Hierarchy", "positions_by_run"]
 
 N_STARTS = 16
 """Ascents of the marginal density, as of :func:`pymc_tempering.estimate_many`; fewer, but one of
@@ -70,11 +70,11 @@ class Hierarchy(NamedTuple):
         if density.no_gradient or density.calls_python:
             return None, 0
         structures, n_gradients = structures_of(density)
-        best = None
+        best, most = None, SEARCHES["default"].n_for_seldom
         for structure in structures[:MOST_TRIED]:
-            if n_gradients > SEARCHES["default"].n_gradients:
+            if most <= 0.0:
                 break
-            rng, most = np.random.default_rng(0), SEARCHES["default"].n_for_seldom
+            rng = np.random.default_rng(0)
             try:
                 # what is tried far from any mode has numbers beyond all bounds
                 with np.errstate(all="ignore"):
@@ -83,6 +83,7 @@ class Hierarchy(NamedTuple):
                 # regressions and curvatures of what is no hierarchy may be singular
                 continue
             n_gradients += found.n_gradients
+            most = SEARCHES["default"].n_gradients - n_gradients
             least = LADDER if best is None else best.variance
             if found.map is None or found.variance > least or found.lost > MOST_LOST:
                 continue
@@ -133,15 +134,22 @@ def _variance_by_run(mapped: CompiledDensity, rng: np.random.Generator) -> tuple
     tell of mass that it lacks: with the mode far from the mass their V was 1, this 30 to 90.
     """
     base = GaussianBase(np.zeros(mapped.dim), np.ones(mapped.dim))
-    path = TemperedPath.from_base(mapped, base)
-    ladder = Ladder(path, np.array([0.0, 1.0]), base.mean[None], rng, settings=Hamiltonian())
-    run = ladder.run(N_SCANS, rng, adapt=True, keep_positions=True)
-    # the first half is of the way there
-    positions = run.target_positions[N_SCANS // 2 :]
+    positions, n_gradients = positions_by_run(mapped, base, rng)
     here = density_at(mapped.address, positions)[0] - base.log_density(positions)
     apart = here.mean() - log_weights(mapped, base, rng).mean()
-    n_gradients = run.counts["n_gradients"] + ladder.n_off_record + N_SCANS // 2 + N_DRAWS
+    n_gradients += len(positions) + N_DRAWS
     return float(apart) if np.isfinite(apart) else np.inf, n_gradients
+
+
+def positions_by_run(
+    density: CompiledDensity, base: GaussianBase, rng: np.random.Generator, n_scans: int = N_SCANS
+) -> tuple[FloatArray, int]:
+    """Draws (n, D) of a short run between a Gaussian and a density, and its gradients."""
+    path = TemperedPath.from_base(density, base)
+    ladder = Ladder(path, np.array([0.0, 1.0]), base.mean[None], rng, settings=Hamiltonian())
+    run = ladder.run(n_scans, rng, adapt=True, keep_positions=True)
+    # the first half is of the way there
+    return run.target_positions[n_scans // 2 :], run.counts["n_gradients"] + ladder.n_off_record
 
 
 class _Ascent(NamedTuple):

@@ -32,6 +32,7 @@ from pymc_tempering.options import (
 from pymc_tempering.references import REFERENCES
 from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.local_runs import DEEP
+from pymc_tempering.references.local_scales import find_local_scales, scaled
 from pymc_tempering.references.own import (
     GivenReference,
     OwnReference,
@@ -285,10 +286,15 @@ class Source:
         given = given_base(base, density, ("mixture",) if step.method == "pt" else ())
         hierarchy, n_looked = None, 0
         if given == (None, None) and looks:
-            hierarchy, n_looked = Hierarchy.of(density)
+            scales, n_looked = find_local_scales(density)
+            if scales is not None:
+                density = scaled(density, scales)
+            else:
+                hierarchy, n = Hierarchy.of(density)
+                n_looked += n
             if hierarchy is not None:
                 density = hierarchy.density
-            else:
+            elif scales is None:
                 windings, n = find_windings(density)
                 n_looked += n
                 density = density if windings is None else unwound(density, windings)

@@ -1,0 +1,148 @@
+"""Values with a scale each: found, in coordinates of one width, and exact log Z."""
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import special, stats
+
+import pymc_tempering as pm_temper
+from pymc_tempering.model.compile import compile_density
+from pymc_tempering.references.local_scales import find_local_scales, scaled
+
+Y = np.array([0.3, -4.0, 0.1, -0.6, 7.5, 0.2, -0.1, 0.9, -0.4, 0.5, 2.5, -0.2])
+ERROR, TAU, NOISE = 0.5, 0.4, 0.3
+
+
+def horseshoe(*, free=False, binary=False):
+    """One datum for each weight; the common scale and the error known, unless they are free."""
+    with pm.Model() as model:
+        pm.Normal("other", 1.0, 2.0)
+        tau = pm.HalfCauchy("tau", TAU) if free else TAU
+        error = pm.HalfNormal("error", NOISE) if free else ERROR
+        local = pm.HalfCauchy("local", 1.0, shape=Y.size)
+        z = pm.Normal("z", 0.0, 1.0, shape=Y.size)
+        if binary:
+            pm.Bernoulli("y", logit_p=3.0 + tau * local * z, observed=(Y > 0.0).astype(int))
+        else:
+            pm.Normal("y", tau * local * z, error, observed=Y)
+    return model
+
+
+def log_z():
+    """Of the model whose scale is known, by quadrature over the logarithm of each own scale."""
+    t = np.linspace(-12.0, 14.0, 4001)
+    sd = np.hypot(ERROR, TAU * np.exp(t))[:, None]
+    logs = stats.halfcauchy.logpdf(np.exp(t))[:, None] + t[:, None] + stats.norm.logpdf(Y, 0.0, sd)
+    return float((special.logsumexp(logs, axis=0) + np.log(t[1] - t[0])).sum())
+
+
+def test_the_curvature_by_scales_is_found():
+    density = compile_density(horseshoe(free=True))
+    found, _ = find_local_scales(density)
+    names = np.repeat(density.points.names, density.points.sizes)
+    assert set(names[found.values]) == {"z"}
+    columns = [names[column[0]] for column in found.scales.T]
+    assert sorted(columns) == ["error_log__", "local_log__", "tau_log__"]
+    assert (np.diff(found.scales[:, columns.index("local_log__")]) == 1).all()
+    # the curvature of the data is (tau local / error)^2
+    wanted = [{"error_log__": -2.0}.get(name, 2.0) for name in columns]
+    np.testing.assert_allclose(found.slopes[0], [0.0, *wanted], atol=0.05)
+    np.testing.assert_allclose(found.numbers, 0.0, atol=0.1)
+
+
+def test_a_prior_of_another_mean_and_width():
+    with pm.Model() as model:
+        local = pm.HalfCauchy("local", 1.0, shape=Y.size)
+        z = pm.Normal("z", np.linspace(-1.0, 1.0, Y.size), 3.0, shape=Y.size)
+        pm.Normal("y", local * z, ERROR, observed=Y)
+    found, _ = find_local_scales(compile_density(model))
+    np.testing.assert_allclose(found.numbers[:, 0], np.linspace(-1.0, 1.0, Y.size))
+    np.testing.assert_allclose(np.exp(found.numbers[:, 1]), 3.0)
+    # in units of the prior's, 9 / ERROR^2 at scales of 1
+    np.testing.assert_allclose(found.slopes[0], [np.log(9.0 / ERROR**2), 2.0], atol=0.1)
+
+
+def test_logits_far_from_zero_tell_less():
+    """At a probability of 0.95 the curvature is 0.0475, and that at the prior's mean as well."""
+    found, _ = find_local_scales(compile_density(horseshoe(binary=True)))
+    at_mean = special.expit(3.0) * special.expit(-3.0)
+    ours = np.exp(found.slopes[0, 0] + found.numbers[:, 2]) / TAU**2
+    assert (ours > 0.3 * at_mean).all()
+    assert (ours < 5.0 * at_mean).all()
+
+
+def no_own_scale():
+    tau = pm.HalfCauchy("tau", 1.0)
+    pm.Normal("y", tau * pm.Normal("z", shape=Y.size), ERROR, observed=Y)
+
+
+def centred():
+    local = pm.HalfCauchy("local", 1.0, shape=Y.size)
+    pm.Normal("y", pm.Normal("z", 0.0, local, shape=Y.size), ERROR, observed=Y)
+
+
+def scales_apart():
+    local = pm.HalfCauchy("local", 1.0, shape=Y.size)
+    pm.Normal("y", pm.Normal("z", shape=Y.size), ERROR, observed=Y)
+    pm.Normal("w", local, 1.0, observed=Y)
+
+
+def few():
+    local = pm.HalfCauchy("local", 1.0, shape=3)
+    pm.Normal("y", local * pm.Normal("z", shape=3), ERROR, observed=Y[:3])
+
+
+@pytest.mark.parametrize("write", [no_own_scale, centred, scales_apart, few])
+def test_where_values_have_no_scale_of_their_own_there_is_none(write):
+    with pm.Model() as model:
+        write()
+    assert find_local_scales(compile_density(model))[0] is None
+
+
+def test_density_gradient_and_names_in_coordinates_of_one_width(rng):
+    density = compile_density(horseshoe(free=True))
+    found, _ = find_local_scales(density)
+    inner = scaled(density, found)
+    # so many data in all, that one product of curvatures has no number
+    for factor in (1.0, 30.0):
+        for u in factor * rng.normal(size=(3, density.dim)):
+            z, log_det = found.forward(u[None])
+            np.testing.assert_allclose(found.to_base(z)[0], u, rtol=1e-9)
+            value, grad = inner.value_and_grad(u)
+            expected = density.value_and_grad(z[0])[0] + log_det[0]
+            if not np.isfinite(expected):
+                continue
+            assert value == pytest.approx(expected, rel=1e-10)
+            if factor > 1.0:
+                continue
+            moves = 1e-6 * np.eye(density.dim)
+            slopes = [(inner.value_and_grad(u + e)[0] - inner.value_and_grad(u - e)[0]) / 2e-6
+                      for e in moves]  # fmt: skip
+            np.testing.assert_allclose(grad, slopes, rtol=1e-5, atol=1e-4)
+            determinant = np.linalg.slogdet(
+                [(found.from_base(u + e) - found.from_base(u - e)) / 2e-6 for e in moves]
+            )[1]
+            assert log_det[0] == pytest.approx(determinant, abs=1e-6)
+    point = inner.points.unravel(inner.start)
+    np.testing.assert_allclose(inner.points.ravel(point), inner.start, rtol=1e-9)
+
+
+def test_it_is_the_same_in_another_process(rng):
+    density = compile_density(horseshoe(free=True))
+    inner = scaled(density, find_local_scales(density)[0])
+    there = cloudpickle.loads(cloudpickle.dumps(inner))
+    u = rng.normal(size=density.dim)
+    assert there.value_and_grad(u)[0] == inner.value_and_grad(u)[0]
+    assert there.points.map.digest == inner.points.map.digest
+    np.testing.assert_array_equal(there.start, inner.start)
+
+
+@pytest.mark.statistical
+def test_log_z_of_a_horseshoe(seed):
+    """False alarms: 1e-3."""
+    found = pm_temper.estimate_logz(
+        horseshoe(), draws=160, random_seed=seed, cores=1, progressbar=False, quiet=True
+    )
+    assert abs(found.log_z - log_z()) < stats.t.isf(5e-4, 3) * found.se
+    assert found.se < 0.06
