@@ -22,12 +22,7 @@ from pymc_tempering.errors import (
     TemperingError,
     TemperingWarning,
 )
-from pymc_tempering.results.files import (
-    RUN_SUFFIXES,
-    check_output,
-    check_run_output,
-    write_run,
-)
+from pymc_tempering.results.files import RUN_SUFFIXES, check_output, check_run_output, write_run
 
 if TYPE_CHECKING:
     import pymc as pm

@@ -6,11 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.estimators.annealed import (
-    annealed_forward,
-    annealed_reverse,
-    bidirectional,
-)
+from pymc_tempering.estimators.annealed import annealed_forward, annealed_reverse, bidirectional
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import StandardError, log_z_standard_error
 from pymc_tempering.evidence.checks import diagnose

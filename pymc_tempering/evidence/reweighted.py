@@ -28,16 +28,9 @@ from pymc_tempering.steps.executors import Lost, run_tasks
 from pymc_tempering.types import FloatArray
 
 __all__ = [
-    "MIN_WEIGHTS",
-    "Change",
-    "EvaluatedChanges",
-    "Original",
-    "Row",
-    "evaluate_changes",
-    "from_draws",
-    "from_ladder",
-    "original_of",
-]
+    "MIN_WEIGHTS", "Change", "EvaluatedChanges", "Original", "Row", "evaluate_changes",
+    "from_draws", "from_ladder", "original_of",
+]  # fmt: skip
 
 _log = logging.getLogger(__name__)
 

@@ -15,20 +15,10 @@ from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.types import FloatArray
 
 __all__ = [
-    "LABELS",
-    "N_COMPONENTS",
-    "N_START_COUNTS",
-    "N_WELL_FITTED",
-    "SEARCH",
-    "STATISTICS",
-    "STEP_METHODS",
-    "SearchEntry",
-    "Statistic",
-    "pack_search",
-    "read_search",
-    "statistics_of",
+    "LABELS", "N_COMPONENTS", "N_START_COUNTS", "N_WELL_FITTED", "SEARCH", "STATISTICS",
+    "STEP_METHODS", "SearchEntry", "Statistic", "pack_search", "read_search", "statistics_of",
     "unpacked",
-]
+]  # fmt: skip
 
 N_START_COUNTS = 8
 """Modes whose number of starts is stored."""
@@ -310,7 +300,7 @@ LABELS: dict[str, list[str]] = {
         name if entry.size == 1 else f"{name}_{i}"
         for name, entry in SEARCH.items()
         for i in range(entry.size)
-    ],
+    ]
 } | {f"{name}_entry": list(entry.entries) for name, entry in STATISTICS.items() if entry.entries}
 """Coordinate labels of dimensions whose entries have names."""
 

@@ -32,12 +32,7 @@ from pymc_tempering.options import (
 from pymc_tempering.references import REFERENCES
 from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.local_runs import DEEP
-from pymc_tempering.references.own import (
-    GivenReference,
-    OwnReference,
-    check_gaussian,
-    is_reference,
-)
+from pymc_tempering.references.own import GivenReference, OwnReference, check_gaussian, is_reference
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.references.windings import find_windings, unwound
 

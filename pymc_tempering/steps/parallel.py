@@ -312,10 +312,7 @@ class ParallelTempering(TemperedStep):
         if not n_scans:
             return self._idle(point, run.choice.counted())
         record = run.ladder.run(
-            n_scans,
-            self.rng,
-            adapt=adapt,
-            keep_positions=adapt and run.tuner.base_may_change,
+            n_scans, self.rng, adapt=adapt, keep_positions=adapt and run.tuner.base_may_change
         )
         record.counts["n_gradients"] += run.choice.counted()
         # of few scans one divergence in a draw is no tenth of its trajectories

@@ -298,9 +298,6 @@ def reused_trace(model: pm.Model, point: Mapping[str, np.ndarray]) -> NDArray:
     """
     typed = {v.name: np.asarray(point[v.name], dtype=v.dtype) for v in model.value_vars}
     flags = pytensor.config
-    content = [
-        *recipe(model),
-        (*digest_deterministics(model), flags.mode, flags.linker),
-    ]
+    content = [*recipe(model), (*digest_deterministics(model), flags.mode, flags.linker)]
     function = _functions.get(model, content, lambda: NDArray(model=model, test_point=typed).fn)
     return _Copied(model=model, vars=model.unobserved_value_vars, fn=function, test_point=typed)
