@@ -10,14 +10,17 @@ from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.engine.ensembles.ladder import Ladder, LadderLike
 from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
+from pymc_tempering.engine.explorers.gist import Gist
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.options import check_choice, check_unknown
 from pymc_tempering.references.fit import match_moments
+from pymc_tempering.references.local_runs import DEEP
 from pymc_tempering.references.posterior import PosteriorDraws
 from pymc_tempering.schedule.grid import check_levels, make_schedule
-from pymc_tempering.steps.arguments import Requested, explorer_settings, suited_to_funnels
+from pymc_tempering.steps.arguments import Requested, explorer_settings
 from pymc_tempering.steps.budget import MOST_SCANS, ScanPlan
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.ladder_run import LadderRun
@@ -209,10 +212,10 @@ class ParallelTempering(TemperedStep):
 
     @property
     def _chain_settings(self) -> ExplorerSettings:
-        """How replicas of the chain under way move."""
-        return suited_to_funnels(
-            self._source.explorer, self._funnel_depth, requested=self._requested.is_fixed
-        )
+        """How replicas of the chain under way move: by local step sizes where funnels were met."""
+        settings = self._source.explorer
+        by_default = not self._requested.is_fixed and settings == Hamiltonian()
+        return Gist() if by_default and self._funnel_depth >= DEEP else settings
 
     def _choice(self) -> ReferenceChoice:
         """What chooses the reference of a chain, from what the search found."""
