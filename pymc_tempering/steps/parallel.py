@@ -182,16 +182,13 @@ class ParallelTempering(TemperedStep):
             self.known_draws, base = base, None
         requested = LadderRequested.checked(
             scans_per_draw=MOST_SCANS if scans_per_draw is None else scans_per_draw,
-            adapt_base=adapt_base,
-            search=search,
+            adapt_base=adapt_base, search=search,
             moves=explorer_settings(explorer, target_accept, trajectory_length, max_steps),
-            n_levels=most,
-            betas=fixed,
-            swap_scheme=SWAP_SCHEMES.index(swap_scheme),
+            n_levels=most, betas=fixed, swap_scheme=SWAP_SCHEMES.index(swap_scheme),
             adapts_scans=scans_per_draw is None,
             uses_fits=keeps_mixture or (base is None and adapt_base and fixed is None),
             keeps_mixture=keeps_mixture,
-        )
+        )  # fmt: skip
         self.chain_error: float | None = None
         base = None if keeps_mixture else base
         self._prepare(requested, vars, model, base, rng, level=most, pair=most - 1)
@@ -223,15 +220,10 @@ class ParallelTempering(TemperedStep):
             return ReferenceChoice()
         fits = self._found.fits
         return ReferenceChoice(
-            fits.fits,
-            fits.shapes if self._requested.uses_fits else (),
-            fits.poorly_fitted,
-            needs_levels=fits.needs_levels,
-            fixed=self._requested.keeps_mixture,
-            drawn_from=self.known_draws is not None,
-            orbit=fits.orbit,
-            is_of_map=fits.is_of_map,
-        )
+            fits.fits, fits.shapes if self._requested.uses_fits else (), fits.poorly_fitted,
+            needs_levels=fits.needs_levels, fixed=self._requested.keeps_mixture,
+            drawn_from=self.known_draws is not None, orbit=fits.orbit, is_of_map=fits.is_of_map,
+        )  # fmt: skip
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:
         base, pooled, modes = self._first_base()

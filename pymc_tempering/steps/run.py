@@ -175,14 +175,9 @@ def prepare_step(
         if budget is not None:
             step.limits.of_chain = budget.share(chains)
         idata = run_chains(
-            step,
-            model,
-            chains=chains,
-            random_seed=random_seed,
-            executor=executor,
-            **settled,
+            step, model, chains=chains, random_seed=random_seed, executor=executor, **settled,
             **options,
-        )
+        )  # fmt: skip
         return idata if budget is None else _accounted(idata, budget)
 
     return sample_chains
@@ -279,12 +274,9 @@ class _Copied(NDArray):
 
     def __copy__(self) -> NDArray:
         return NDArray(
-            model=self.model,
-            vars=self.vars,
-            fn=self.fn,
-            var_shapes=self.var_shapes,
+            model=self.model, vars=self.vars, fn=self.fn, var_shapes=self.var_shapes,
             var_dtypes=self.var_dtypes,
-        )
+        )  # fmt: skip
 
 
 _functions = Kept[Any]()
