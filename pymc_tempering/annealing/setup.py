@@ -20,14 +20,9 @@ from pymc_tempering.steps.tuning import PilotStart, overdisperse, read_pilot, st
 from pymc_tempering.types import FloatArray
 
 __all__ = [
-    "N_SUPPORT_DRAWS",
-    "Particles",
-    "check_draws",
-    "check_step_size",
-    "check_untuned",
-    "set_up",
+    "N_SUPPORT_DRAWS", "Particles", "check_draws", "check_step_size", "check_untuned", "set_up",
     "support_mass",
-]
+]  # fmt: skip
 
 N_SUPPORT_DRAWS = 2000
 """Draws of the reference that say on which share of it the target has any density."""

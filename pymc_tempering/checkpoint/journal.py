@@ -139,11 +139,7 @@ class Journal:
             for buffer in self._buffers
         )
         block = self._folder / f"draws-{self._kept:09d}-{self._done:09d}.npz"
-        state = {
-            "tune": step.tune,
-            "chain": step.chain,
-            "rng": step.rng.bit_generator.state,
-        }
+        state = {"tune": step.tune, "chain": step.chain, "rng": step.rng.bit_generator.state}
         try:
             _write(block, {"draws": draws, "statistics": statistics})
             _write(self._folder / f"state-{self._done:09d}.npz", state)

@@ -22,12 +22,7 @@ from pymc_tempering.errors import (
     TemperingError,
     TemperingWarning,
 )
-from pymc_tempering.results.files import (
-    RUN_SUFFIXES,
-    check_output,
-    check_run_output,
-    write_run,
-)
+from pymc_tempering.results.files import RUN_SUFFIXES, check_output, check_run_output, write_run
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -227,12 +222,9 @@ def report(arguments: argparse.Namespace) -> None:
     from pymc_tempering.plots.report import report as write_report
 
     target = check_output(
-        arguments.output or path.with_suffix(".html"),
-        REPORT_SUFFIXES,
-        overwrite=arguments.force,
-        remedy="--force",
-        inputs=[path],
-    )
+        arguments.output or path.with_suffix(".html"), REPORT_SUFFIXES, overwrite=arguments.force,
+        remedy="--force", inputs=[path],
+    )  # fmt: skip
     # they are on the page
     with warnings.catch_warnings(action="ignore", category=TemperingWarning):
         write_report(path, target, title=arguments.title or path.stem, overwrite=arguments.force)

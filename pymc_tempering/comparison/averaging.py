@@ -8,11 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_tempering.comparison.estimates import check_same_data, data_diagnostics
-from pymc_tempering.comparison.probabilities import (
-    check_prior,
-    model_probabilities,
-    simulate_log_z,
-)
+from pymc_tempering.comparison.probabilities import check_prior, model_probabilities, simulate_log_z
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate

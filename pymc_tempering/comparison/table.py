@@ -11,11 +11,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_tempering.comparison.estimates import diagnostics_of_comparison, resolve_estimates
-from pymc_tempering.comparison.probabilities import (
-    check_prior,
-    model_probabilities,
-    simulate_log_z,
-)
+from pymc_tempering.comparison.probabilities import check_prior, model_probabilities, simulate_log_z
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.diagnostic import Diagnostic, kinds, warn_of
 from pymc_tempering.estimators.result import LogZEstimate, with_error

@@ -11,17 +11,10 @@ from pymc_tempering.results.datatree import read_statistics
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
-    "InverseTemperatures",
-    "RoundTrip",
-    "annealing_weights",
-    "inverse_temperatures",
-    "levels_of_replicas",
-    "read_statistic",
-    "share_of_levels",
-    "share_of_pieces",
-    "visible_round_trips",
-    "weight_density",
-]
+    "InverseTemperatures", "RoundTrip", "annealing_weights", "inverse_temperatures",
+    "levels_of_replicas", "read_statistic", "share_of_levels", "share_of_pieces",
+    "visible_round_trips", "weight_density",
+]  # fmt: skip
 
 
 class RoundTrip(NamedTuple):

@@ -123,14 +123,7 @@ def _root(f: FloatArray, r: FloatArray, m: float, excess: float) -> float:
         inner, step = outer, 2.0 * step
         outer = inner + direction * step
     return float(
-        brentq(
-            balance,
-            inner,
-            outer,
-            xtol=1e-13 * max(1.0, abs(outer)),
-            rtol=1e-14,
-            maxiter=2000,
-        )
+        brentq(balance, inner, outer, xtol=1e-13 * max(1.0, abs(outer)), rtol=1e-14, maxiter=2000)
     )
 
 

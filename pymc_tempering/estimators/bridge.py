@@ -118,13 +118,11 @@ def bridge(
         slope = 2.0 - (p @ p) / p.sum() - (q**2).sum() / q.sum()
         fitted_influence = (1.0 - expit(shift - fitted) / q.mean()) / slope
     return BridgeEstimate(
-        estimate.log_ratio,
-        estimate.reverse_influence.reshape(draws.shape),
-        estimate.forward_influence,
-        fitted_influence,
+        estimate.log_ratio, estimate.reverse_influence.reshape(draws.shape),
+        estimate.forward_influence, fitted_influence,
         np.array([bar(proposals, -chain, n_effective=each).log_ratio for chain in draws]),
         (proposals, -draws.ravel()),
-    )
+    )  # fmt: skip
 
 
 def bridge_halves(first: BridgeEstimate, second: BridgeEstimate) -> HalvesEstimate:

@@ -104,13 +104,9 @@ def thermodynamic_integration_rb(
     centred = x[:, None] - mean
     variance = (share * centred**2).mean(axis=0)
     return _integrate(
-        np.asarray(betas, dtype=float),
-        mean,
-        variance,
-        share * centred,
-        share * (centred**2 - variance),
-        corrected,
-    )
+        np.asarray(betas, dtype=float), mean, variance, share * centred,
+        share * (centred**2 - variance), corrected,
+    )  # fmt: skip
 
 
 def _integrate(

@@ -93,11 +93,7 @@ def estimate_blocks(
 
 
 def _here(
-    threads: int,
-    many: Many,
-    blocks: Sequence[Block],
-    results: list[Any],
-    done: Callable[[], None],
+    threads: int, many: Many, blocks: Sequence[Block], results: list[Any], done: Callable[[], None]
 ) -> None:
     """Fill in results in this process, until Ctrl-C; of threads, the quick way alone is in them."""
     if threads == 1:

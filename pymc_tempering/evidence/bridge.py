@@ -72,9 +72,7 @@ def bridge_from_idata(
 
 
 def bridge_draws(
-    log_density: Callable[[FloatArray], FloatArray],
-    draws: FloatArray,
-    rng: np.random.Generator,
+    log_density: Callable[[FloatArray], FloatArray], draws: FloatArray, rng: np.random.Generator
 ) -> HalvesEstimate:
     r"""Estimate log Z of a density from draws of it, by bridge sampling with a warped density.
 

@@ -65,14 +65,10 @@ def run_of(parts: MethodEstimate, label: str, **at_hand: Any) -> Run:
     annealed = parts.annealed
     masses = parts.arrays.get("support_mass", np.ones(1))
     return Run(
-        parts=parts,
-        kept=kept,
-        estimate=estimate,
-        annealed=annealed,
+        parts=parts, kept=kept, estimate=estimate, annealed=annealed,
         support_mass=annealed.support_mass if annealed else float(np.nanmin(masses)),
-        least_support=parts.least_support,
-        **at_hand,
-    )
+        least_support=parts.least_support, **at_hand,
+    )  # fmt: skip
 
 
 def with_warnings(estimate: LogZEstimate, diagnostics: Sequence[Diagnostic]) -> LogZEstimate:

@@ -264,13 +264,9 @@ def estimate_logz(
 
 
 _DEFAULTS: dict[str, Any] = {
-    "cores": None,
-    "executor": None,
-    "max_chains": 64,
-    "max_gradients": None,
-    "progressbar": True,
+    "cores": None, "executor": None, "max_chains": 64, "max_gradients": None, "progressbar": True,
     "resume": None,
-}
+}  # fmt: skip
 """Of the keyword arguments that `estimate_logz` leaves to this."""
 
 
@@ -330,13 +326,9 @@ def sample_and_estimate(  # noqa: PLR0913 - the one path of all that is sampled
             request = replace(request, target_se=None)
         elif target_se is not None and not interrupted(replace(run, request=request)):
             run, request = reach_target_se(
-                run,
-                idata,
-                request,
-                lambda n: sampler(chains=n, random_seed=next(seeds)),
-                least=chains,
-                show=bool(progressbar) and not options.get("quiet", False),
-            )
+                run, idata, request, lambda n: sampler(chains=n, random_seed=next(seeds)),
+                least=chains, show=bool(progressbar) and not options.get("quiet", False),
+            )  # fmt: skip
         return checked(run, model=model, request=request, inherited=inherited)
 
 

@@ -6,11 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.estimators.annealed import (
-    annealed_forward,
-    annealed_reverse,
-    bidirectional,
-)
+from pymc_tempering.estimators.annealed import annealed_forward, annealed_reverse, bidirectional
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import StandardError, log_z_standard_error
 from pymc_tempering.evidence.checks import diagnose
@@ -161,17 +157,10 @@ def ensemble_estimate(
     )
     direction = ("forward" if upper is None else "reverse") if len(errors) == 1 else "bar"
     return LogZEstimate(
-        log_z=log_z,
-        se=float(np.sqrt(variance)),
-        method=f"hais, {direction}",
-        per_chain=np.array([log_z]),
-        warnings=diagnostics,
-        ess=error.ess,
-        df=error.df,
-        lower=lower,
-        upper=upper,
-        per_method=per_method,
-    )
+        log_z=log_z, se=float(np.sqrt(variance)), method=f"hais, {direction}",
+        per_chain=np.array([log_z]), warnings=diagnostics, ess=error.ess, df=error.df, lower=lower,
+        upper=upper, per_method=per_method,
+    )  # fmt: skip
 
 
 def _error(influence: FloatArray, starts: IntArray | None = None) -> StandardError:

@@ -309,15 +309,11 @@ class Worker:
             run = estimate_logz(self._model, method=many.method, random_seed=seed, **options)
         whole(run)
         outcome = Outcome(
-            run.log_z,
-            run.se,
-            spent + sum(run.gradients.values()),
+            run.log_z, run.se, spent + sum(run.gradients.values()),
             np.nan if found is None else found.variance,
-            np.nan if found is None else found.pareto_k,
-            many.method,
-            "" if found is None else found.doubt,
-            "\n".join(map(str, run.warnings)),
-        )
+            np.nan if found is None else found.pareto_k, many.method,
+            "" if found is None else found.doubt, "\n".join(map(str, run.warnings)),
+        )  # fmt: skip
         return outcome, self._thinned(run.idata) if many.draws else {}
 
     def _options(self, quick: Quick, spent: int) -> dict[str, Any]:

@@ -47,17 +47,11 @@ def stored_estimate(idata: Any) -> LogZEstimate:
 
     bounds = [None if np.isnan(value) else value for value in (number("_lower"), number("_upper"))]
     return LogZEstimate(
-        log_z=number(""),
-        se=number("_se"),
-        method=str(dataset.attrs.get("method", "unknown")),
+        log_z=number(""), se=number("_se"), method=str(dataset.attrs.get("method", "unknown")),
         per_chain=np.asarray(dataset["log_z_chain"].values, dtype=np.float64),
-        warnings=read_diagnostics(dataset),
-        ess=number("_ess"),
-        df=number("_df"),
-        lower=bounds[0],
-        upper=bounds[1],
-        idata=tree,
-    )
+        warnings=read_diagnostics(dataset), ess=number("_ess"), df=number("_df"), lower=bounds[0],
+        upper=bounds[1], idata=tree,
+    )  # fmt: skip
 
 
 def evidence_of(models: Mapping[str, Any]) -> dict[str, LogZEstimate]:

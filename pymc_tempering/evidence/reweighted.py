@@ -28,16 +28,9 @@ from pymc_tempering.steps.executors import Lost, run_tasks
 from pymc_tempering.types import FloatArray
 
 __all__ = [
-    "MIN_WEIGHTS",
-    "Change",
-    "EvaluatedChanges",
-    "Original",
-    "Row",
-    "evaluate_changes",
-    "from_draws",
-    "from_ladder",
-    "original_of",
-]
+    "MIN_WEIGHTS", "Change", "EvaluatedChanges", "Original", "Row", "evaluate_changes",
+    "from_draws", "from_ladder", "original_of",
+]  # fmt: skip
 
 _log = logging.getLogger(__name__)
 
@@ -232,15 +225,10 @@ def from_draws(original: Original, log_weights: FloatArray) -> Row:
         # how they are correlated is not known, so the bound is given
         se = original.se + error.se
     return Row(
-        original.log_z + ratio.log_ratio,
-        se,
-        ratio.log_ratio,
-        error.se,
-        ratio.weight_ess / log_weights.size,
-        ratio.pareto_k,
-        "draws",
+        original.log_z + ratio.log_ratio, se, ratio.log_ratio, error.se,
+        ratio.weight_ess / log_weights.size, ratio.pareto_k, "draws",
         _diagnostic(ratio.pareto_k, ratio.weight_ess, error.ess),
-    )
+    )  # fmt: skip
 
 
 def from_ladder(
@@ -275,14 +263,10 @@ def from_ladder(
             Row(
                 float(np.mean(log_z)),
                 log_z_standard_error(log_z, [chain.influence[i] for chain in chains]).se,
-                float(np.mean(log_ratio)),
-                error.se,
-                ess / weights.size,
-                k,
-                "ladder",
+                float(np.mean(log_ratio)), error.se, ess / weights.size, k, "ladder",
                 _diagnostic(k, ess, error.ess),
             )
-        )
+        )  # fmt: skip
     return rows
 
 

@@ -27,13 +27,7 @@ from pymc_tempering.results.identity import (
 )
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = [
-    "check_density",
-    "check_identity",
-    "check_observed",
-    "draws_of_model",
-    "log_density_at",
-]
+__all__ = ["check_density", "check_identity", "check_observed", "draws_of_model", "log_density_at"]
 
 
 def check_identity(model: pm.Model, idata: xr.DataTree, what: str) -> bool:

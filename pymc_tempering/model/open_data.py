@@ -253,19 +253,11 @@ class OpenDensity:
         points = PointMap.from_model(frozen)
         wrapper, core = at_addresses(self._core.address, [table.address])
         return CompiledDensity(
-            address=wrapper.address,
-            dim=points.dim,
-            start=points.ravel(points.initial),
-            points=points,
-            model=frozen,
-            no_gradient=self._no_gradient,
-            calls_python="",
-            backend="numba",
-            uses_jax=False,
-            _function=wrapper.ctypes,
-            _keep_alive=(wrapper, core, self._core, self._function, table),
-            _made_by=made_by,
-        )
+            address=wrapper.address, dim=points.dim, start=points.ravel(points.initial),
+            points=points, model=frozen, no_gradient=self._no_gradient, calls_python="",
+            backend="numba", uses_jax=False, _function=wrapper.ctypes,
+            _keep_alive=(wrapper, core, self._core, self._function, table), _made_by=made_by,
+        )  # fmt: skip
 
     def _verify(self, density: CompiledDensity, table: _Table) -> None:
         starts = starting_points(density.start)[:N_VERIFIED]

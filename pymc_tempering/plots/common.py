@@ -12,26 +12,10 @@ if TYPE_CHECKING:
     from matplotlib import axes
 
 __all__ = [
-    "BLUE",
-    "CYCLE",
-    "GREEN",
-    "GREY",
-    "INK",
-    "ORANGE",
-    "PURPLE",
-    "SKY",
-    "VERMILLION",
-    "Axes",
-    "colour_of_chain",
-    "draw_chains",
-    "get_axes",
-    "get_axes_row",
-    "label_betas",
-    "legend_below",
-    "look_of_chain",
-    "tidy",
-    "whole_numbers",
-]
+    "BLUE", "CYCLE", "GREEN", "GREY", "INK", "ORANGE", "PURPLE", "SKY", "VERMILLION", "Axes",
+    "colour_of_chain", "draw_chains", "get_axes", "get_axes_row", "label_betas", "legend_below",
+    "look_of_chain", "tidy", "whole_numbers",
+]  # fmt: skip
 
 type Axes = axes.Axes
 """Of matplotlib, which is not imported before the first picture."""

@@ -13,10 +13,7 @@ __all__ = ["plot_log_weights"]
 
 
 def plot_log_weights(
-    idata: Any,
-    *,
-    ax: Axes | None = None,
-    figsize: tuple[float, float] | None = None,
+    idata: Any, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None
 ) -> Axes:
     """Histograms of the log weights of annealing, with log Z.
 

@@ -32,10 +32,7 @@ __all__ = ["plot_barrier", "plot_beta_occupancy", "plot_logz_curve"]
 
 
 def plot_barrier(
-    idata: Any,
-    *,
-    ax: Sequence[Axes] | None = None,
-    figsize: tuple[float, float] | None = None,
+    idata: Any, *, ax: Sequence[Axes] | None = None, figsize: tuple[float, float] | None = None
 ) -> np.ndarray:
     """Swap acceptance of each pair of neighbours, and the cumulative barrier with the schedule.
 
@@ -91,10 +88,7 @@ def plot_barrier(
 
 
 def plot_logz_curve(
-    idata: Any,
-    *,
-    ax: Axes | None = None,
-    figsize: tuple[float, float] | None = None,
+    idata: Any, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None
 ) -> Axes:
     """Log z(beta) at the levels of each chain.
 

@@ -11,10 +11,7 @@ __all__ = ["plot_structure"]
 
 
 def plot_structure(
-    found: Any = None,
-    *,
-    ax: Axes | None = None,
-    figsize: tuple[float, float] | None = None,
+    found: Any = None, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None
 ) -> Axes:
     """Which variable depends on which, and bends with which.
 

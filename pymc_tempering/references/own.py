@@ -32,15 +32,12 @@ class GivenReference(Protocol):
 
     def draw(self, rng: np.random.Generator, n: int) -> FloatArray:
         """Independent draws ``z``, shape (n, D), by this generator alone."""
-        ...
 
     def log_density(self, z: FloatArray) -> float:
         """Log density in nats at ``z`` of shape (D,); ``-inf`` where there is none."""
-        ...
 
     def gradient(self, z: FloatArray) -> FloatArray:
         """Gradient of the log density, shape (D,)."""
-        ...
 
 
 def is_reference(base: Any) -> bool:

@@ -149,19 +149,14 @@ class Search:
     def statistics(self) -> dict[str, Any]:
         """Name to number or small array, as results keep them."""
         fitted = len(self.start_count) - self.n_left_out
-        return {
+        same = ("mass_once", "funnel_depth", "rise_along", "rise", "rise_beyond", "log_mass",
+                "log_mass_se")  # fmt: skip
+        return {name: getattr(self, name) for name in same} | {
             "gradients": self.n_gradients,
             "starts": self.n_starts,
             "modes": len(self.start_count),
             "left_out": self.n_left_out,
             "images": self.n_images,
-            "mass_once": self.mass_once,
-            "funnel_depth": self.funnel_depth,
-            "rise_along": self.rise_along,
-            "rise": self.rise,
-            "rise_beyond": self.rise_beyond,
-            "log_mass": self.log_mass,
-            "log_mass_se": self.log_mass_se,
             "start_counts": np.array(self.start_count[:fitted][:N_START_COUNTS]),
             "found_by": np.array(self.found_by[:fitted][:N_START_COUNTS], dtype=np.int64),
             "planted": np.array(self.planted, dtype=np.float64),

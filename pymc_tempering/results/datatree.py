@@ -20,22 +20,10 @@ from pymc_tempering.results.statistics import LABELS, unpacked
 from pymc_tempering.types import FloatArray
 
 __all__ = [
-    "BETA",
-    "DELTA",
-    "OBSERVED",
-    "POSITION",
-    "PREFIX",
-    "RECORDS",
-    "attach_estimate",
-    "by_chain_and_draw",
-    "diagnostic_variables",
-    "label_dimensions",
-    "named_entries",
-    "open_hint",
-    "read_diagnostics",
-    "read_draws",
-    "read_statistics",
-]
+    "BETA", "DELTA", "OBSERVED", "POSITION", "PREFIX", "RECORDS", "attach_estimate",
+    "by_chain_and_draw", "diagnostic_variables", "label_dimensions", "named_entries", "open_hint",
+    "read_diagnostics", "read_draws", "read_statistics",
+]  # fmt: skip
 
 # names under which a tempered model and its draws carry what `untemper` needs
 PREFIX = "tempering_"
@@ -46,10 +34,7 @@ OBSERVED = PREFIX + "observed_"
 RECORDS = tuple(PREFIX + n for n in ("knots", "bias", "base_mean", "base_scale", "base_delta"))
 
 # the CF conventions' way to say what codes mean, for readers without this package
-_CODES = {
-    "flag_values": [row.code for row in METHODS.values()],
-    "flag_meanings": " ".join(METHODS),
-}
+_CODES = {"flag_values": [row.code for row in METHODS.values()], "flag_meanings": " ".join(METHODS)}
 
 _OF_DIAGNOSTIC = ("warning_code", "warning_text", "warning_remedy", "warning_measured")
 _OTHER_VERSION = (

@@ -25,19 +25,9 @@ import xarray as xr
 from pymc_tempering.errors import DataError, OptionError, OutputError
 
 __all__ = [
-    "PARTIAL",
-    "RUN_SUFFIXES",
-    "STORE_SUFFIX",
-    "Writer",
-    "as_run",
-    "check_output",
-    "check_run_output",
-    "probe",
-    "read_run",
-    "write_output",
-    "write_run",
-    "write_whole",
-]
+    "PARTIAL", "RUN_SUFFIXES", "STORE_SUFFIX", "Writer", "as_run", "check_output",
+    "check_run_output", "probe", "read_run", "write_output", "write_run", "write_whole",
+]  # fmt: skip
 
 
 type Writer = Callable[[Path], object]

@@ -25,9 +25,7 @@ class Entry(NamedTuple):
 SAMPLE_STATS: dict[str, Entry] = {
     entry.stored or name: Entry(entry.dims, entry.unit, entry.meaning, tuple(entry.methods))
     for name, entry in STATISTICS.items()
-} | {
-    "log_marginal_likelihood": Entry((), "nats", "estimate of each chain; no draw dimension"),
-}
+} | {"log_marginal_likelihood": Entry((), "nats", "estimate of each chain; no draw dimension")}
 """Statistics of ``pm.sample`` with a tempered step; leading dimensions chain and draw."""
 
 TEMPERING: dict[str, Entry] = {

@@ -15,20 +15,10 @@ from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.types import FloatArray
 
 __all__ = [
-    "LABELS",
-    "N_COMPONENTS",
-    "N_START_COUNTS",
-    "N_WELL_FITTED",
-    "SEARCH",
-    "STATISTICS",
-    "STEP_METHODS",
-    "SearchEntry",
-    "Statistic",
-    "pack_search",
-    "read_search",
-    "statistics_of",
+    "LABELS", "N_COMPONENTS", "N_START_COUNTS", "N_WELL_FITTED", "SEARCH", "STATISTICS",
+    "STEP_METHODS", "SearchEntry", "Statistic", "pack_search", "read_search", "statistics_of",
     "unpacked",
-]
+]  # fmt: skip
 
 N_START_COUNTS = 8
 """Modes whose number of starts is stored."""
@@ -81,6 +71,10 @@ def _count(meaning: str, methods: Mapping[str, Dims] = _ALL, fill: int = -1) -> 
     return Statistic(meaning, methods, dtype=np.int64, fill=fill)
 
 
+def _flag(meaning: str, methods: Mapping[str, Dims] = _ALL) -> Statistic:
+    return Statistic(meaning, methods, dtype=np.bool_, fill=False)
+
+
 def _vector(name: str, meaning: str, entries: Mapping[str, Statistic]) -> Statistic:
     methods: dict[str, Dims] = {}
     for entry in entries.values():
@@ -112,12 +106,7 @@ STATISTICS: dict[str, Statistic] = {
     "log_weight_reverse": Statistic(
         "log weight of the run back from the draw", {"hais": ("scan",)}, "nats"
     ),
-    "accepted": Statistic(
-        "whether the new particle replaced the draw",
-        {"hais": ("scan",)},
-        dtype=np.bool_,
-        fill=False,
-    ),
+    "accepted": _flag("whether the new particle replaced the draw", {"hais": ("scan",)}),
     "betas": Statistic(
         "inverse temperatures; nan beyond the levels in use",
         dict.fromkeys(("pt", "st", "hais"), ("level",)),
@@ -150,11 +139,9 @@ STATISTICS: dict[str, Statistic] = {
     "n_tempered_restarts": _count(
         "arrivals at the target from the base in the draw", _scalar("pt", *_COUPLED)
     ),
-    "tempered_restart": Statistic(
+    "tempered_restart": _flag(
         "whether the draw is of a replica that came from the base while it was made",
         _scalar("pt", *_COUPLED),
-        dtype=np.bool_,
-        fill=False,
     ),
     "n_gradients": _count("evaluations of the density and its gradient"),
     "so_far": _vector(
@@ -242,12 +229,7 @@ STATISTICS: dict[str, Statistic] = {
         "what the search for modes did, once for all chains; the entries of SEARCH",
         dict.fromkeys(STEP_METHODS, ("search_entry",)),
     ),
-    "diverging": Statistic(
-        "whether over a tenth of the trajectories at beta = 1 diverged",
-        _ALL,
-        dtype=np.bool_,
-        fill=False,
-    ),
+    "diverging": _flag("whether over a tenth of the trajectories at beta = 1 diverged"),
     "base_id": _count("identity of the base in use"),
     "model_logp": Statistic(
         "log density of the recorded draw, Jacobian included", _ALL, "nats", stored="lp"
@@ -310,7 +292,7 @@ LABELS: dict[str, list[str]] = {
         name if entry.size == 1 else f"{name}_{i}"
         for name, entry in SEARCH.items()
         for i in range(entry.size)
-    ],
+    ]
 } | {f"{name}_entry": list(entry.entries) for name, entry in STATISTICS.items() if entry.entries}
 """Coordinate labels of dimensions whose entries have names."""
 

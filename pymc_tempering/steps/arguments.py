@@ -11,7 +11,6 @@ import pymc as pm
 import xarray as xr
 
 from pymc_tempering.engine.explorers.explore import EXPLORERS
-from pymc_tempering.engine.explorers.gist import Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.explorers.slice import Slice
 from pymc_tempering.engine.move import ExplorerSettings
@@ -31,21 +30,18 @@ from pymc_tempering.options import (
 )
 from pymc_tempering.references import REFERENCES
 from pymc_tempering.references.hierarchy import Hierarchy
-from pymc_tempering.references.local_runs import DEEP
 from pymc_tempering.references.local_scales import find_local_scales, scaled
-from pymc_tempering.references.own import (
-    GivenReference,
-    OwnReference,
-    check_gaussian,
-    is_reference,
-)
+from pymc_tempering.references.own import GivenReference, OwnReference, check_gaussian, is_reference
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.references.windings import find_windings, unwound
 
 __all__ = [
     "GivenBase", "Requested", "Source", "all_value_vars", "check_memory", "check_passed_on",
-    "explorer_settings", "given_base", "need_gradient", "suited_explorer", "suited_to_funnels",
+    "explorer_settings", "given_base", "need_gradient", "suited_explorer",
 ]  # fmt: skip
+
+# where PyMC says which step methods it assigns
+_log = logging.getLogger("pymc")
 
 _BARS = ("combined", "combined+stats", "split", "split+stats", "stats+combined", "stats+split")
 _WITH_SHAPE = (np.ndarray, np.generic, list, tuple, int, float)
@@ -177,10 +173,6 @@ def check_memory(step: Any, *, draws: int, tune: int | None, chains: int) -> Non
             f"Ask for fewer draws, far below {most:,} in a chain, each of more scans "
             "(`scans_per_draw=`): scans serve log Z without being stored as draws."
         )
-
-
-# where PyMC says which step methods it assigns
-_log = logging.getLogger("pymc")
 
 
 def explorer_settings(
@@ -323,16 +315,6 @@ def suited_explorer(
     if notes:
         _log.info("%s: %s", name, "; ".join(notes))
     return settings
-
-
-def suited_to_funnels(
-    settings: ExplorerSettings, depth: float, *, requested: bool
-) -> ExplorerSettings:
-    """Explorer with steps of local sizes in place of the default one, where a target has funnels.
-
-    ``depth`` in nats is that of the funnels which short runs met; a requested explorer stays.
-    """
-    return Gist() if depth >= DEEP and not requested and settings == Hamiltonian() else settings
 
 
 def need_gradient(name: str, density: CompiledDensity) -> None:

@@ -37,12 +37,7 @@ from pymc_tempering.references.posterior import PosteriorDraws
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared, Report
 from pymc_tempering.results.statistics import pack_search
-from pymc_tempering.steps.arguments import (
-    GivenBase,
-    Requested,
-    Source,
-    all_value_vars,
-)
+from pymc_tempering.steps.arguments import GivenBase, Requested, Source, all_value_vars
 from pymc_tempering.steps.budget import Account, Limits
 from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.steps.visits import Visits

@@ -308,15 +308,12 @@ class CompoundLadder(Stateful):
         self.scan += n_scans
         by_name = counts_by_name(counts)
         return ScanRecord(
-            delta=delta,
-            swap_acceptance_rate=swap_sums / n_scans,
-            acceptance_rate=acceptance_sums / n_scans,
-            counts=by_name,
-            zero_density=zero_density_by_level(counts),
-            target_positions=positions,
+            delta=delta, swap_acceptance_rate=swap_sums / n_scans,
+            acceptance_rate=acceptance_sums / n_scans, counts=by_name,
+            zero_density=zero_density_by_level(counts), target_positions=positions,
             from_component=np.array([[by_name["n_tempered_restarts"]], [n_scans]]),
             tempered_restart=is_restarted(self.last_end, int(self.replica_at[-1])),
-        )
+        )  # fmt: skip
 
     def _move(self, level: int, row: int, draw: FloatArray, counts: IntArray) -> float:
         if level == 0:

@@ -332,10 +332,7 @@ class CompoundTempering(PriorTempering):
 
     def _restored_ladder(self, state: dict[str, Any]) -> CompoundLadder:
         return CompoundLadder.restored(
-            state,
-            path=self._prior_path,
-            moves=self._moves,
-            swap_scheme=self._requested.swap_scheme,
+            state, path=self._prior_path, moves=self._moves, swap_scheme=self._requested.swap_scheme
         )
 
 

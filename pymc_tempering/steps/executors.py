@@ -43,12 +43,7 @@ class _Raised(NamedTuple):
 
 
 def check_executor(executor: Any) -> None:
-    """Refuse what is neither a number of processes nor takes tasks.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse what is neither a number of processes nor takes tasks."""
     whole = isinstance(executor, int) and not isinstance(executor, bool)
     if executor is None or (whole and executor >= 1):
         return
@@ -70,32 +65,15 @@ def run_tasks(
 ) -> list[Any]:
     """Call a function with the arguments of each task, on the workers of an executor.
 
-    Parameters
-    ----------
-    executor : int, concurrent.futures.Executor or pool with ``map``, or None
-        A number of processes is a pool that ends with the call. None is this process, one task
-        after the other.
-    function : callable
-        Sent by cloudpickle, so that it may be of a script or a notebook, and loaded once a worker:
-        what all tasks share belongs to it, as to a method its object.
-    tasks : sequence of tuple
-    done : callable
-        Called here after each task.
-    apart : bool
-        For few and long tasks: of a number of processes, do lost ones again one after the other,
-        each in a process that it cannot take others along with.
+    A number of processes is a pool that ends with the call; None is this process, one task after
+    the other. The function is sent by cloudpickle, so that it may be of a script or a notebook, and
+    loaded once a worker: what all tasks share belongs to it, as to a method its object. ``done`` is
+    called here after each task. ``apart`` is for few and long tasks: of a number of processes, do
+    lost ones again one after the other, each in a process that it cannot take others along with.
 
-    Returns
-    -------
-    list
-        In the order of the tasks; :class:`Lost` where the worker ended, and ended again when the
-        task was repeated. After Ctrl-C, ``None`` for tasks that had not ended; a KeyboardInterrupt
-        if none had.
-
-    Raises
-    ------
-    Exception
-        What a task raised, of the first that did. Those that have not begun are given up.
+    Returned in the order of the tasks; :class:`Lost` where the worker ended, and ended again when
+    the task was repeated. After Ctrl-C, ``None`` for tasks that had not ended; a KeyboardInterrupt
+    if none had. Raised is what a task raised first; those that have not begun are given up.
 
     Examples
     --------

@@ -122,14 +122,11 @@ class GibbsCT(CoupledStep):
                 "slope. Leave `n_knots` away, or set log_zeta='adapt'."
             )
         requested = PairRequested.checked(
-            scans_per_draw=scans_per_draw,
-            adapt_base=adapt_base,
-            search=search,
+            scans_per_draw=scans_per_draw, adapt_base=adapt_base, search=search,
             moves=explorer_settings(explorer, target_accept, trajectory_length, max_steps),
-            n_entries=int(n_knots) + 1,
-            needs_pilot=slope is None or adapt_base,
+            n_entries=int(n_knots) + 1, needs_pilot=slope is None or adapt_base,
             bias=None if slope is None else np.array([0.0, slope]),
-        )
+        )  # fmt: skip
         self._prepare(
             requested, vars, model, base, rng, knot=requested.n_entries,
             level=len(_step_grid(np.zeros(requested.n_entries))),

@@ -179,14 +179,11 @@ class HAIS(TemperedStep):
             target=Hamiltonian(),
         )
         requested = AnnealingRequested.checked(
-            scans_per_draw=scans_per_draw,
-            adapt_base=adapt_base,
-            search=search,
+            scans_per_draw=scans_per_draw, adapt_base=adapt_base, search=search,
             n_levels=None if n_levels is None else check_n_levels(n_levels),
             betas=None if betas is None else check_betas(betas),
-            schedule=check_choice("schedule", schedule, ANNEALING_SCHEDULES),
-            annealing=annealing,
-        )
+            schedule=check_choice("schedule", schedule, ANNEALING_SCHEDULES), annealing=annealing,
+        )  # fmt: skip
         self._prepare(requested, vars, model, base, rng, level=N_KNOTS)
 
     def _reset_chain(self) -> None:

@@ -10,14 +10,17 @@ from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.engine.ensembles.ladder import Ladder, LadderLike
 from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
+from pymc_tempering.engine.explorers.gist import Gist
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.options import check_choice, check_unknown
 from pymc_tempering.references.fit import match_moments
+from pymc_tempering.references.local_runs import DEEP
 from pymc_tempering.references.posterior import PosteriorDraws
 from pymc_tempering.schedule.grid import check_levels, make_schedule
-from pymc_tempering.steps.arguments import Requested, explorer_settings, suited_to_funnels
+from pymc_tempering.steps.arguments import Requested, explorer_settings
 from pymc_tempering.steps.budget import MOST_SCANS, ScanPlan
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.ladder_run import LadderRun
@@ -179,16 +182,13 @@ class ParallelTempering(TemperedStep):
             self.known_draws, base = base, None
         requested = LadderRequested.checked(
             scans_per_draw=MOST_SCANS if scans_per_draw is None else scans_per_draw,
-            adapt_base=adapt_base,
-            search=search,
+            adapt_base=adapt_base, search=search,
             moves=explorer_settings(explorer, target_accept, trajectory_length, max_steps),
-            n_levels=most,
-            betas=fixed,
-            swap_scheme=SWAP_SCHEMES.index(swap_scheme),
+            n_levels=most, betas=fixed, swap_scheme=SWAP_SCHEMES.index(swap_scheme),
             adapts_scans=scans_per_draw is None,
             uses_fits=keeps_mixture or (base is None and adapt_base and fixed is None),
             keeps_mixture=keeps_mixture,
-        )
+        )  # fmt: skip
         self.chain_error: float | None = None
         base = None if keeps_mixture else base
         self._prepare(requested, vars, model, base, rng, level=most, pair=most - 1)
@@ -209,10 +209,10 @@ class ParallelTempering(TemperedStep):
 
     @property
     def _chain_settings(self) -> ExplorerSettings:
-        """How replicas of the chain under way move."""
-        return suited_to_funnels(
-            self._source.explorer, self._funnel_depth, requested=self._requested.is_fixed
-        )
+        """How replicas of the chain under way move: by local step sizes where funnels were met."""
+        settings = self._source.explorer
+        by_default = not self._requested.is_fixed and settings == Hamiltonian()
+        return Gist() if by_default and self._funnel_depth >= DEEP else settings
 
     def _choice(self) -> ReferenceChoice:
         """What chooses the reference of a chain, from what the search found."""
@@ -220,14 +220,10 @@ class ParallelTempering(TemperedStep):
             return ReferenceChoice()
         fits = self._found.fits
         return ReferenceChoice(
-            fits.fits,
-            fits.shapes if self._requested.uses_fits else (),
-            fits.poorly_fitted,
-            needs_levels=fits.needs_levels,
-            fixed=self._requested.keeps_mixture,
-            drawn_from=self.known_draws is not None,
-            orbit=fits.orbit,
-        )
+            fits.fits, fits.shapes if self._requested.uses_fits else (), fits.poorly_fitted,
+            needs_levels=fits.needs_levels, fixed=self._requested.keeps_mixture,
+            drawn_from=self.known_draws is not None, orbit=fits.orbit,
+        )  # fmt: skip
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:
         base, pooled, modes = self._first_base()
@@ -311,10 +307,7 @@ class ParallelTempering(TemperedStep):
         if not n_scans:
             return self._idle(point, run.choice.counted())
         record = run.ladder.run(
-            n_scans,
-            self.rng,
-            adapt=adapt,
-            keep_positions=adapt and run.tuner.base_may_change,
+            n_scans, self.rng, adapt=adapt, keep_positions=adapt and run.tuner.base_may_change
         )
         record.counts["n_gradients"] += run.choice.counted()
         # of few scans one divergence in a draw is no tenth of its trajectories

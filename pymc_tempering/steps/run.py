@@ -175,14 +175,9 @@ def prepare_step(
         if budget is not None:
             step.limits.of_chain = budget.share(chains)
         idata = run_chains(
-            step,
-            model,
-            chains=chains,
-            random_seed=random_seed,
-            executor=executor,
-            **settled,
+            step, model, chains=chains, random_seed=random_seed, executor=executor, **settled,
             **options,
-        )
+        )  # fmt: skip
         return idata if budget is None else _accounted(idata, budget)
 
     return sample_chains
@@ -279,12 +274,9 @@ class _Copied(NDArray):
 
     def __copy__(self) -> NDArray:
         return NDArray(
-            model=self.model,
-            vars=self.vars,
-            fn=self.fn,
-            var_shapes=self.var_shapes,
+            model=self.model, vars=self.vars, fn=self.fn, var_shapes=self.var_shapes,
             var_dtypes=self.var_dtypes,
-        )
+        )  # fmt: skip
 
 
 _functions = Kept[Any]()
@@ -298,9 +290,6 @@ def reused_trace(model: pm.Model, point: Mapping[str, np.ndarray]) -> NDArray:
     """
     typed = {v.name: np.asarray(point[v.name], dtype=v.dtype) for v in model.value_vars}
     flags = pytensor.config
-    content = [
-        *recipe(model),
-        (*digest_deterministics(model), flags.mode, flags.linker),
-    ]
+    content = [*recipe(model), (*digest_deterministics(model), flags.mode, flags.linker)]
     function = _functions.get(model, content, lambda: NDArray(model=model, test_point=typed).fn)
     return _Copied(model=model, vars=model.unobserved_value_vars, fn=function, test_point=typed)

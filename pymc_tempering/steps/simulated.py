@@ -121,16 +121,12 @@ class SimulatedTempering(CoupledStep):
         n_entries, betas = check_levels(n_levels, betas, 32)
         check_choice("level_update", level_update, LEVEL_UPDATES)
         requested = PairRequested.checked(
-            scans_per_draw=scans_per_draw,
-            adapt_base=adapt_base,
-            search=search,
+            scans_per_draw=scans_per_draw, adapt_base=adapt_base, search=search,
             moves=explorer_settings(explorer, target_accept, trajectory_length, max_steps),
-            n_entries=n_entries,
-            needs_pilot=betas is None or adapt_base,
-            betas=betas,
+            n_entries=n_entries, needs_pilot=betas is None or adapt_base, betas=betas,
             bias=_check_weights(log_level_weights, betas),
             level_update=LEVEL_UPDATES.index(level_update),
-        )
+        )  # fmt: skip
         self._prepare(requested, vars, model, base, rng, level=n_entries)
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:

@@ -52,18 +52,15 @@ def default_statistics(draws: FloatArray) -> dict[str, Statistic]:
         left, right = column(i), column(j)
         return lambda x: left(x) * right(x)
 
-    def below(i: int) -> Statistic:
-        return lambda x: (x.reshape(len(x), dim)[:, i] < low[i]).astype(np.float64)
-
-    def above(i: int) -> Statistic:
-        return lambda x: (x.reshape(len(x), dim)[:, i] > high[i]).astype(np.float64)
+    def tail(i: int, is_beyond: np.ufunc, cut: float) -> Statistic:
+        return lambda x: is_beyond(x.reshape(len(x), dim)[:, i], cut).astype(np.float64)
 
     statistics: dict[str, Statistic] = {}
     for i in range(dim):
         statistics[f"x[{i}]"] = column(i)
         statistics[f"x[{i}]**2"] = product(i, i)
-        statistics[f"x[{i}] low"] = below(i)
-        statistics[f"x[{i}] high"] = above(i)
+        statistics[f"x[{i}] low"] = tail(i, np.less, low[i])
+        statistics[f"x[{i}] high"] = tail(i, np.greater, high[i])
         last = dim if dim <= 12 else min(dim, i + 4)
         for j in range(i + 1, last):
             statistics[f"x[{i}] x[{j}]"] = product(i, j)

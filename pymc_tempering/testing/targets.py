@@ -327,13 +327,7 @@ def banana(bend: float = 0.6, slope: float = 0.3, log_z: float = -0.9) -> ExactT
 TARGETS: dict[str, Callable[[], ExactTarget]] = {
     factory.__name__: factory
     for factory in (
-        asymmetric_bimodal,
-        banana,
-        correlated_gaussian,
-        hard_edge_gaussian,
-        heavy_tail,
-        scaled_normal,
-        skewed_gamma,
-        trimodal_1d,
+        asymmetric_bimodal, banana, correlated_gaussian, hard_edge_gaussian, heavy_tail,
+        scaled_normal, skewed_gamma, trimodal_1d,
     )
-}
+}  # fmt: skip

@@ -129,9 +129,7 @@ def _spread(influence: FloatArray, n: int) -> FloatArray:
     return np.diff(at) * (n / influence.size)
 
 
-def _piecewise_linear(
-    statistics: Mapping[str, FloatArray],
-) -> list[tuple[FloatArray, FloatArray]]:
+def _piecewise_linear(statistics: Mapping[str, FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
     pairs = zip(statistics["knots"], statistics["bias"], strict=True)
     return [Bias(*pair).piecewise_linear() for pair in pairs]
 

@@ -165,10 +165,7 @@ def bias_from_levels(betas: FloatArray, log_z: FloatArray, rejection_rates: Floa
 
 @density_guard()
 def run_pilot(
-    density: CompiledDensity,
-    base: GaussianBase | None,
-    rng: np.random.Generator,
-    work: Phases,
+    density: CompiledDensity, base: GaussianBase | None, rng: np.random.Generator, work: Phases
 ) -> BaseAndBias:
     """Run parallel tempering for a moment, and take base and bias from it.
 

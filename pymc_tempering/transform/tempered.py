@@ -210,11 +210,7 @@ def _build(
 
 
 def _record(
-    model: pm.Model,
-    frozen: pm.Model,
-    base: GaussianBase,
-    bias: Bias,
-    delta_base: FloatArray,
+    model: pm.Model, frozen: pm.Model, base: GaussianBase, bias: Bias, delta_base: FloatArray
 ) -> None:
     """Put what `untemper` needs where every sampler copies it: the model's constant data."""
     values = (bias.knots, bias.values, base.mean, base.scale, delta_base)

@@ -27,15 +27,9 @@ __all__ = ["statistics_of_draws", "stored_statistics", "untemper"]
 
 # statistics of a transition that still mean something beside a draw picked by weight
 _KEPT_STATISTICS = (
-    "acceptance_rate",
-    "depth",
-    "diverging",
-    "mean_tree_accept",
-    "n_steps",
-    "reached_max_treedepth",
-    "step_size",
-    "tree_depth",
-)
+    "acceptance_rate", "depth", "diverging", "mean_tree_accept", "n_steps", "reached_max_treedepth",
+    "step_size", "tree_depth",
+)  # fmt: skip
 
 
 def untemper(

@@ -90,13 +90,10 @@ def run_of_weights(
         groups[name] = data.assign_coords(numbers)
     log_weights = found.weighted[1]
     estimate = LogZEstimate(
-        found.log_z,
-        found.se,
-        IMPORTANCE,
+        found.log_z, found.se, IMPORTANCE,
         np.array([log_mean_weight(part)[0] for part in np.array_split(log_weights, chains)]),
-        ess=weight_ess(log_weights),
-        gradients={"search": n_search, "draws": found.n_gradients},
-    )
+        ess=weight_ess(log_weights), gradients={"search": n_search, "draws": found.n_gradients},
+    )  # fmt: skip
     estimate = with_warnings(estimate, warnings)
     run = with_identity(
         xr.DataTree.from_dict({name: data for name, data in groups.items() if data}),

@@ -105,14 +105,11 @@ class TemperedPair(Ensemble):
             new_counts(self.grid.size), self.path.draws_beforehand(n_scans, rng),
         )  # fmt: skip
         scans = PairScans(
-            self.path.view,
-            self.settings.packed,
-            Bias(self.betas, self.bias, self.grid),
+            self.path.view, self.settings.packed, Bias(self.betas, self.bias, self.grid),
             Pair(self.holder, self.last_end, self.beta, self.level, self.level_update),
             self.replicas,
-            Adaptation(self.scales, self.dual_averaging if adapt else np.empty((0, 4))),
-            log,
-        )
+            Adaptation(self.scales, self.dual_averaging if adapt else np.empty((0, 4))), log,
+        )  # fmt: skip
         self._scans(scans, rng)
         with np.errstate(invalid="ignore"):
             acceptance_rate = log.acceptance_sums / np.where(log.visits > 0, log.visits, np.nan)

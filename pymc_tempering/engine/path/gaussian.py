@@ -125,26 +125,10 @@ class GaussianBase:
     def from_moments(
         cls, mean: FloatArray, covariance: FloatArray, log_zeta: float | None = None
     ) -> Self:
-        """Build a base from its mean and covariance.
+        """Build a base from its mean (D,) and covariance.
 
-        Parameters
-        ----------
-        mean : array of shape (D,)
-            Mean.
-        covariance : array of shape (D,) or (D, D)
-            Variances, or a symmetric positive definite matrix.
-        log_zeta : float, optional
-            As for the class.
-
-        Returns
-        -------
-        GaussianBase
-            Diagonal for variances, full for a matrix.
-
-        Raises
-        ------
-        BaseError
-            If the covariance is not finite, not symmetric or not positive definite.
+        This is (D,), variances, which give a diagonal base, or (D, D), a matrix, which gives a full
+        one. BaseError if it is not finite, not symmetric or not positive definite.
 
         Examples
         --------
