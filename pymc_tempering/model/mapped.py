@@ -97,13 +97,9 @@ def through_map(
 
 
 def in_coordinates(
-    density: CompiledDensity,
-    made: CoordinateMap,
-    core_address: int,
-    arguments: Sequence[float],
-    kept: tuple[Any, ...],
-    maker: Callable[..., CompiledDensity],
-) -> CompiledDensity:
+    density: CompiledDensity, made: CoordinateMap, core_address: int, arguments: Sequence[float],
+    kept: tuple[Any, ...], maker: Callable[..., CompiledDensity],
+) -> CompiledDensity:  # fmt: skip
     """Give a density by the coordinates of a map, as machine code at an address computes it.
 
     That takes pointers to the coordinates and to the gradient, and the ``arguments``, addresses and

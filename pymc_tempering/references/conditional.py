@@ -81,12 +81,9 @@ class ConditionalFit(NamedTuple):
 
 
 def conditional_fit(
-    density: Density,
-    structure: Structure,
-    start: FloatArray,
-    rng: np.random.Generator,
+    density: Density, structure: Structure, start: FloatArray, rng: np.random.Generator,
     most: float = np.inf,
-) -> ConditionalFit:
+) -> ConditionalFit:  # fmt: skip
     """Fit the map of a hierarchy, from a place ``start`` (D,) with a density.
 
     Nothing new is begun after ``most`` gradients.

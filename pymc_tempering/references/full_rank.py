@@ -32,12 +32,9 @@ _PRECISIONS = 1 / 3, 10.0
 
 @density_guard()
 def fit_gaussian(  # noqa: C901 - draws, regression, and each way to end
-    density: Density,
-    start: GaussianBase,
-    rng: np.random.Generator,
-    most: float = np.inf,
+    density: Density, start: GaussianBase, rng: np.random.Generator, most: float = np.inf,
     known: Sequence[GaussianBase] = (),
-) -> tuple[GaussianBase, int]:
+) -> tuple[GaussianBase, int]:  # fmt: skip
     """Climb the ELBO from a Gaussian, to one of full rank up to 200 dimensions.
 
     Each iteration draws from the present Gaussian in antithetic pairs, regresses the gradients in

@@ -111,15 +111,10 @@ def laplace_at(
 
 
 def refine(
-    density: Density,
-    start: FloatArray,
-    shape: GaussianBase | None,
-    coordinates: Coordinates,
-    units: FloatArray,
-    rng: np.random.Generator,
-    most: float = np.inf,
+    density: Density, start: FloatArray, shape: GaussianBase | None, coordinates: Coordinates,
+    units: FloatArray, rng: np.random.Generator, most: float = np.inf,
     known: Sequence[GaussianBase] = (),
-) -> tuple[LocalFit | None, int]:
+) -> tuple[LocalFit | None, int]:  # fmt: skip
     """Fit a mode that is no Gaussian, from the best place on the ascent path to it.
 
     The density's maximum may be far from the mass, as that of a funnel is; an ascent passes by the

@@ -41,18 +41,10 @@ autoregression of 300 values takes longer to draw 512 times than to fit."""
 
 @density_guard()
 def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
-    density: Density,
-    start: FloatArray,
-    rng: np.random.Generator,
-    *,
-    search: str = "default",
-    bend: bool = False,
-    most: float = np.inf,
-    report: Report = unwatched,
-    draws: PosteriorDraws | None = None,
-    hierarchy: Hierarchy | None = None,
-    spent: int = 0,
-) -> Prepared:
+    density: Density, start: FloatArray, rng: np.random.Generator, *, search: str = "default",
+    bend: bool = False, most: float = np.inf, report: Report = unwatched,
+    draws: PosteriorDraws | None = None, hierarchy: Hierarchy | None = None, spent: int = 0,
+) -> Prepared:  # fmt: skip
     """Find the modes of a target and fit each: the pipeline that everything starts from.
 
     Without a gradient, one Gaussian from weighted draws (:mod:`.population`). ``search`` is one of

@@ -66,20 +66,12 @@ _MOST_NUMBERS = 2**18
 @np.errstate(over="ignore", invalid="ignore")
 @density_guard()
 def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
-    density: Density,
-    start: FloatArray,
-    rng: np.random.Generator,
-    *,
-    prior_points: FloatArray | None = None,
-    images: Images | None = None,
-    exchanges: Exchanges | None = None,
-    effort: Effort = SEARCHES["default"],
-    report: Report = unwatched,
-    sources: Sequence[str] = SOURCES,
-    negligible: float = NEGLIGIBLE,
-    known: GaussianBase | None = None,
-    known_to: int = 0,
-) -> Prepared:
+    density: Density, start: FloatArray, rng: np.random.Generator, *,
+    prior_points: FloatArray | None = None, images: Images | None = None,
+    exchanges: Exchanges | None = None, effort: Effort = SEARCHES["default"],
+    report: Report = unwatched, sources: Sequence[str] = SOURCES, negligible: float = NEGLIGIBLE,
+    known: GaussianBase | None = None, known_to: int = 0,
+) -> Prepared:  # fmt: skip
     """Find modes by ascents from many starts, fit each, and combine the fits into one Gaussian.
 
     Every second start is one of ``prior_points`` (n, D), draws of the prior, as long as there are
@@ -123,13 +115,9 @@ def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
 
 
 def _look_around(
-    survey: Survey,
-    start: FloatArray,
-    prior_points: FloatArray | None,
-    images: Images | None,
-    divide_out: Callable[[Survey], None],
-    sources: Sequence[str],
-) -> Surroundings:
+    survey: Survey, start: FloatArray, prior_points: FloatArray | None, images: Images | None,
+    divide_out: Callable[[Survey], None], sources: Sequence[str],
+) -> Surroundings:  # fmt: skip
     """Start in batches until the search ends; return where the first of the searches starts."""
     if "prior" not in sources:
         prior_points = None
