@@ -137,3 +137,16 @@ def test_a_fit_at_a_pole_stays_where_it_was(rng):
         base, n_gradients = fit_gaussian(target, start, rng)
     assert base is start
     assert n_gradients > 0
+
+
+def test_a_fit_that_comes_to_one_that_is_known_ends_there(funnel, rng):
+    start = GaussianBase(np.zeros(6), np.full(6, 0.3))
+    known, n_alone = fit_gaussian(funnel, start, rng)
+    beside = GaussianBase(known.mean + 9.0, known.scale)
+    found, n_gradients = fit_gaussian(funnel, start, rng, known=(beside, known))
+    assert found is known
+    assert n_gradients < 0.7 * n_alone
+    # another width around the same place is another fit
+    narrow = GaussianBase(known.mean, 0.05 * known.scale)
+    found, _ = fit_gaussian(funnel, start, rng, known=(narrow,))
+    assert found is not narrow
