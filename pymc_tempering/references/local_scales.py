@@ -40,9 +40,7 @@ from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["LocalScales", "find_local_scales", "scaled"]
 
-_LEAST_VALUES = 8
-"""Fewer have few scales, which are globals."""
-
+_LEAST_VALUES = 8  # fewer have few scales, which are globals
 _N_PLACES, _N_VALUES = 32, 50  # draws of the scales, and values seen at each
 _N_SCANS = 400  # of a run from the start: after 200 the scale of a horseshoe was not there yet
 _WIDER = 2.0  # spread that is added to the logarithms of scales, as drawn from the prior
@@ -241,7 +239,9 @@ def find_local_scales(density: CompiledDensity) -> tuple[LocalScales | None, int
     best, explained, n_gradients = None, _LEAST_EXPLAINED, 0
     for rv, own in zip(rvs, places, strict=True):
         each = [places[i] for i in logs if sizes[i] == own.size]
-        if own.size < _LEAST_VALUES or not each or (prior := _prior(rv, rvs)) is None:
+        # most of the model, or the map of a hierarchy has more to gain
+        few = own.size < _LEAST_VALUES or 2 * own.size * (1 + len(each)) <= density.dim
+        if few or not each or (prior := _prior(rv, rvs)) is None:
             continue
         scales = np.stack([*each, *(np.repeat(of, own.size) for of in common)], axis=1)
         prior = np.broadcast_to(prior, (own.size, 2))

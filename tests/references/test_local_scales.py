@@ -93,7 +93,15 @@ def few():
     pm.Normal("y", local * pm.Normal("z", shape=3), ERROR, observed=Y[:3])
 
 
-@pytest.mark.parametrize("write", [no_own_scale, centred, scales_apart, few])
+def few_of_many():
+    """Items of a test, whose slopes scale how hard they are, and thrice as many people."""
+    slope = pm.LogNormal("slope", 0.0, 0.5, shape=Y.size)
+    able = pm.Normal("able", shape=(3 * Y.size, 1))
+    at = slope * (able - pm.Normal("hard", shape=Y.size))
+    pm.Bernoulli("y", logit_p=at, observed=np.tile(Y > 0.0, (3 * Y.size, 1)).astype(int))
+
+
+@pytest.mark.parametrize("write", [no_own_scale, centred, scales_apart, few, few_of_many])
 def test_where_values_have_no_scale_of_their_own_there_is_none(write):
     with pm.Model() as model:
         write()
