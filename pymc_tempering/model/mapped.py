@@ -64,8 +64,8 @@ def _density_of_map(
 
 
 @cache
-def _core() -> Any:
-    return numba.cfunc(_CORE, cache=True)(_density_of_map)
+def _machine_code(signature: Any, function: Callable[..., float]) -> Any:
+    return numba.cfunc(signature, cache=True)(function)
 
 
 def through_map(
@@ -88,30 +88,30 @@ def through_map(
     )  # fmt: skip
     begins = np.cumsum([30, *map(np.size, whole)]), np.cumsum([0, *map(np.size, real)])
     ints = np.concatenate([sizes, *begins, *whole]).astype(np.uint32)
-    arguments = (
-        density.address, made.log_det_root, floats.ctypes.data, arrays.loadings.ctypes.data,
-        ints.ctypes.data,
+    return in_coordinates(
+        density, made, through_map, _CORE, _density_of_map,
+        (made.log_det_root,), (floats, arrays.loadings, ints),
     )  # fmt: skip
-    kept = floats, arrays.loadings, ints
-    return in_coordinates(density, made, _core().address, arguments, kept, through_map)
 
 
 def in_coordinates(
-    density: CompiledDensity, made: CoordinateMap, core_address: int, arguments: Sequence[float],
-    kept: tuple[Any, ...], maker: Callable[..., CompiledDensity],
+    density: CompiledDensity, made: CoordinateMap, maker: Callable[..., CompiledDensity],
+    signature: Any, function: Callable[..., float], numbers: Sequence[float], arrays: Sequence[Any],
 ) -> CompiledDensity:  # fmt: skip
-    """Give a density by the coordinates of a map, as machine code at an address computes it.
+    """Give a density by the coordinates of a map, as a function of numbers and pointers has it.
 
-    That takes pointers to the coordinates and to the gradient, and the ``arguments``, addresses and
-    real numbers; what these point to is ``kept``. ``maker`` makes the same of density and map.
+    That has the ``signature`` of numba, and takes pointers to the coordinates and to the gradient,
+    the address of the density, the ``numbers``, and pointers to the ``arrays``. ``maker`` makes the
+    same of density and map.
     """
-    wrapper, core = at_addresses(core_address, arguments)
+    arguments = (density.address, *numbers, *(array.ctypes.data for array in arrays))
+    wrapper, core = at_addresses(_machine_code(signature, function).address, arguments)
     return replace(
         density,
         address=wrapper.address,
         start=made.to_base(density.start),
         points=replace(density.points, map=made),
         _function=wrapper.ctypes,
-        _keep_alive=(density, wrapper, core, *kept),
+        _keep_alive=(density, wrapper, core, *arrays),
         _made_by=(maker, (density, made)),
     )

@@ -20,14 +20,14 @@ by a coordinate that is nearly normal: logarithms of half-Cauchy scales fall lik
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numba
 import numpy as np
 import pymc as pm
-from pytensor.graph.traversal import ancestors
 from scipy.optimize import least_squares
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -35,6 +35,7 @@ from pymc_tempering.engine.path.path import call_density, density_at
 from pymc_tempering.jit import compiled
 from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import in_coordinates
+from pymc_tempering.private.of_pymc import constant_values, is_log_transform
 from pymc_tempering.references.hierarchy import positions_by_run
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -200,23 +201,17 @@ def _by_pointers(  # noqa: PLR0913 - arrays and their shapes, one by one
     )  # fmt: skip
 
 
-@cache
-def _core() -> Any:
-    return numba.cfunc(_CORE, cache=True)(_by_pointers)
-
-
 def scaled(
     density: CompiledDensity,
     made: LocalScales,
     backend: str | None = None,  # noqa: ARG001  as all makers of densities take it
 ) -> CompiledDensity:
     """Give a density by coordinates in which values have one width each; log Z is the same."""
-    arrays = made.values, made.scales, made.numbers, made.slopes, made.laws
-    parts = tuple(map(np.ascontiguousarray, arrays))
-    sizes = density.address, density.dim, *made.scales.shape, len(made.laws)
-    arguments = (*sizes, *(part.ctypes.data for part in parts))
+    of_map = made.values, made.scales, made.numbers, made.slopes, made.laws
+    arrays: Sequence[Any] = [np.ascontiguousarray(array) for array in of_map]
+    sizes = density.dim, *made.scales.shape, len(made.laws)
     density = replace(density, start=made.place)
-    return in_coordinates(density, made, _core().address, arguments, parts, scaled)
+    return in_coordinates(density, made, scaled, _CORE, _by_pointers, sizes, arrays)
 
 
 def find_local_scales(density: CompiledDensity) -> tuple[LocalScales | None, int]:
@@ -231,17 +226,14 @@ def find_local_scales(density: CompiledDensity) -> tuple[LocalScales | None, int
     rvs = [model.values_to_rvs[value] for value in model.value_vars]
     ends = np.cumsum(sizes)
     places = [np.arange(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-    logs = [
-        i for i, rv in enumerate(rvs)
-        if isinstance(model.rvs_to_transforms[rv], pm.distributions.transforms.LogTransform)
-    ]  # fmt: skip
+    logs = [i for i, rv in enumerate(rvs) if is_log_transform(model.rvs_to_transforms[rv])]
     common = [places[i] for i in logs if sizes[i] == 1]
     best, explained, n_gradients = None, _LEAST_EXPLAINED, 0
     for rv, own in zip(rvs, places, strict=True):
         each = [places[i] for i in logs if sizes[i] == own.size]
         # most of the model, or the map of a hierarchy has more to gain
         few = own.size < _LEAST_VALUES or 2 * own.size * (1 + len(each)) <= density.dim
-        if few or not each or (prior := _prior(rv, rvs)) is None:
+        if few or not each or (prior := _prior(rv)) is None:
             continue
         scales = np.stack([*each, *(np.repeat(of, own.size) for of in common)], axis=1)
         prior = np.broadcast_to(prior, (own.size, 2))
@@ -255,14 +247,14 @@ def find_local_scales(density: CompiledDensity) -> tuple[LocalScales | None, int
     return best, n_gradients
 
 
-def _prior(rv: Any, rvs: list[Any]) -> FloatArray | None:
+def _prior(rv: Any) -> FloatArray | None:
     """Means and standard deviations (n, 2) of a normal variable, if no other one changes these."""
     if rv.owner is None or not isinstance(rv.owner.op, type(pm.Normal.rv_op)):
         return None
-    if any(other in rvs for other in ancestors(rv.owner.inputs)):
+    moments = constant_values(list(rv.owner.op.dist_params(rv.owner)))
+    if moments is None:
         return None
-    moments = (np.ravel(of.eval()) for of in rv.owner.op.dist_params(rv.owner))
-    return np.stack(np.broadcast_arrays(*moments), axis=1)
+    return np.stack(np.broadcast_arrays(*map(np.ravel, moments)), axis=1)
 
 
 @np.errstate(all="ignore")
@@ -296,8 +288,9 @@ def _regressed(
         return root * (logs - _log_curvature(x.reshape(2, -1), y))
 
     found = least_squares(left, start).x
-    apart = root * (logs - np.average(logs, weights=root**2))
-    share, slopes = 1.0 - (left(found) ** 2).sum() / (apart**2).sum(), found.reshape(2, -1)
+    slopes, total = found.reshape(2, -1), np.cov(logs, aweights=root**2, ddof=0)
+    # a spread of a tenth is nothing to explain, and may be rounding
+    share = (total - (left(found) ** 2).sum() / (root**2).sum()) / (total + 0.01)
     own = np.log(here) - _log_curvature(slopes, density.start[scales])
     own = np.where(here > _STEP**2, own, 0.0)
     numbers = np.stack([mean, np.log(sd), own], axis=1)

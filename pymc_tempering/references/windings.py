@@ -13,7 +13,7 @@ the mass if the angle does not.
 
 import hashlib
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import combinations
 from math import tau
 from typing import Any
@@ -143,11 +143,6 @@ def _by_pointers(
     )  # fmt: skip
 
 
-@cache
-def _core() -> Any:
-    return numba.cfunc(_CORE, cache=True)(_by_pointers)
-
-
 def unwound(
     density: CompiledDensity,
     made: Windings,
@@ -156,8 +151,8 @@ def unwound(
     """Give a density by coordinates in which its bands are straight; log Z is the same."""
     index = np.ascontiguousarray(made.index, dtype=np.int64)
     centres = np.stack([made.straight.centre, made.model.centre], axis=1)
-    arguments = (density.address, density.dim, len(index), index.ctypes.data, centres.ctypes.data)
-    return in_coordinates(density, made, _core().address, arguments, (index, centres), unwound)
+    sizes, arrays = (density.dim, len(index)), (index, centres)
+    return in_coordinates(density, made, unwound, _CORE, _by_pointers, sizes, arrays)
 
 
 def find_windings(density: CompiledDensity) -> tuple[Windings | None, int]:

@@ -5,6 +5,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from coordinates import check_in_coordinates
 from scipy import special, stats
 
 import pymc_tempering as pm_temper
@@ -73,21 +74,7 @@ def test_density_gradient_and_names_in_straight_coordinates(rng):
     found, _ = find_windings(density)
     straight = unwound(density, found)
     for u in rng.normal(size=(5, density.dim)):
-        z, log_det = found.forward(u[None])
-        np.testing.assert_allclose(found.to_base(z)[0], u, rtol=1e-9)
-        value, grad = straight.value_and_grad(u)
-        assert value == pytest.approx(density.value_and_grad(z[0])[0] + log_det[0], rel=1e-10)
-        moves = 1e-6 * np.eye(density.dim)
-        slopes = [(straight.value_and_grad(u + e)[0] - straight.value_and_grad(u - e)[0]) / 2e-6
-                  for e in moves]  # fmt: skip
-        np.testing.assert_allclose(grad, slopes, rtol=1e-5, atol=1e-5)
-        determinant = np.linalg.slogdet(
-            [(found.from_base(u + e) - found.from_base(u - e)) / 2e-6 for e in moves]
-        )[1]
-        assert log_det[0] == pytest.approx(determinant, abs=1e-6)
-        point = straight.points.unravel(u)
-        np.testing.assert_allclose(straight.points.ravel(point), u, rtol=1e-9)
-        assert point["x"] == density.points.unravel(z[0])["x"]
+        check_in_coordinates(density, found, straight, u)
 
 
 def test_it_is_the_same_in_another_process(rng):
