@@ -125,10 +125,20 @@ class GaussianBase:
     def from_moments(
         cls, mean: FloatArray, covariance: FloatArray, log_zeta: float | None = None
     ) -> Self:
-        """Build a base from its mean (D,) and covariance.
+        """Build a base from its mean and covariance.
 
-        This is (D,), variances, which give a diagonal base, or (D, D), a matrix, which gives a full
-        one. BaseError if it is not finite, not symmetric or not positive definite.
+        Parameters
+        ----------
+        mean : array of shape (D,)
+        covariance : array of shape (D,) or (D, D)
+            Variances, of a diagonal base, or a symmetric positive definite matrix, of a full one.
+        log_zeta : float, optional
+            As for the class.
+
+        Raises
+        ------
+        BaseError
+            If the covariance is not finite, not symmetric or not positive definite.
 
         Examples
         --------
