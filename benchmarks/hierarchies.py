@@ -37,7 +37,7 @@ SETTINGS = {
         (conditional, "_ALONG"): np.array([-3.0, -2.0, -1.0, 1.0, 2.0, 3.0])
     },
     "one pass": {(conditional, "_PASSES"): 1},
-    "two passes": {(conditional, "_PASSES"): 2},
+    "three passes": {(conditional, "_PASSES"): 3},
     "passes whatever V": {(conditional, "LADDER"): np.inf},
     "no longer tails": {(conditional, "_TAILS"): np.zeros(1)},
     "10 times less explained": {(interpolated, "_UNEXPLAINED"): 1e-3},
@@ -68,13 +68,13 @@ def changed(settings):
 
 
 def fitted(density):
-    """The fit that a run would use, else that which loses least; and the gradients of all tried."""
+    """The fit of lowest V or that a run would use, whether it would, and gradients of all."""
     fits, own = [], hierarchy.conditional_fit
     with changed({(hierarchy, "conditional_fit"): lambda *of: fits.append(own(*of)) or fits[-1]}):
         found, n = hierarchy.Hierarchy.of(density)
     if found is None:
-        return min(fits, key=lambda fit: fit.lost), n
-    return next(fit for fit in fits if fit.map is found.map), n
+        return min(fits, key=lambda fit: fit.variance), False, n
+    return next(fit for fit in fits if fit.map is found.map), True, n
 
 
 def log_z_of(density, made):
@@ -103,26 +103,26 @@ def study(names):
         model, exact, exact_se = reference(name)
         density = compile_density(model)
         known.append(density)
-        fit, n = fitted(density)
+        fit, _, n = fitted(density)
         log_z, se = log_z_of(density, fit.map)
         rows.append([
-            name, density.dim, fit.map.n_globals, f"{fit.variance:.4f}", f"{fit.lost:.5f}",
+            name, density.dim, fit.map.n_globals, f"{fit.variance:.4f}",
             f"{log_z - exact:+.4f}", f"{np.hypot(se, exact_se):.4f}", f"{n / 1e3:.1f}",
         ])  # fmt: skip
     table(
         "Maps as they are",
-        ["model", "D", "k", "V", "lost", "error of log Z", "its error", "10^3 gradients"],
+        ["model", "D", "k", "V", "error of log Z", "its error", "10^3 gradients"],
         rows,
     )
     rows = []
     for label, settings in SETTINGS.items():
         with changed(settings):
             found = [fitted(density) for density in known]
-        variances = [fit.variance for fit, _ in found]
+        variances = [fit.variance for fit, _, _ in found]
         rows.append([
             label, f"{np.median(variances):.4f}", f"{max(variances):.2f}",
-            sum(fit.lost <= hierarchy.MOST_LOST for fit, _ in found),
-            f"{sum(n for _, n in found) / 1e3:.0f}",
+            sum(in_use for _, in_use, _ in found),
+            f"{sum(n for *_, n in found) / 1e3:.0f}",
         ])  # fmt: skip
     table(
         "One setting changed",

@@ -1,6 +1,7 @@
 r"""The map of a hierarchy: from Laplace at nodes of the globals, and gradients at its own draws.
 
-1. The globals' marginal density by nested Laplace (:mod:`.nested_laplace`), its mode and curvature.
+1. The globals' marginal density by nested Laplace (:mod:`.nested_laplace`), its mode and curvature;
+   of many globals a variational fit of all values.
 2. Nodes around it, at which the locals' modes and Cholesky factors are known. What they have in
    common are few functions of the globals (principal components), interpolated by a Gaussian
    process with a linear trend.
@@ -19,15 +20,17 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays
 from pymc_tempering.engine.path.conditional_laws import Laws
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.model.structure import MOST_BENT, Structure
+from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure
 from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.interpolated import interpolated
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.quality import LADDER, N_MANY, TRIMMED, trimmed_variance
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MOST_LOST", "ConditionalFit", "conditional_fit"]
+__all__ = ["ConditionalFit", "conditional_fit"]
 
 N_NODES = 128
 """Nodes of the globals, half as many up to four, and twice as many beyond eight; a power of 2, as
@@ -40,12 +43,8 @@ _ALONG = np.array([-5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
 """Standard deviations along each global at which there are nodes too: what lies beyond all nodes is
 extrapolated, and where that is wrong, mass is lost of which draws of the map say nothing."""
 
-_PASSES = 3
-"""Sets of nodes, each where the map from those before has draws; two where that loses nothing."""
-
-MOST_LOST = 0.001
-"""Share of the mass that a map may lose far along a global: it is missing from log Z, in nats, and
-no draw says so. It is the least error that runs report."""
+_PASSES = 2
+"""Sets of nodes, the second where the map from the first has draws; one of many globals."""
 
 _ROUNDS = 6
 """Of regressions; the first is of the Gaussian alone."""
@@ -68,16 +67,11 @@ _MOST_SHORT = 1.0
 
 
 class ConditionalFit(NamedTuple):
-    """A map, V of its log weights, and the gradients that it took; no map where none was found.
-
-    ``lost`` is the share of the mass along the globals where the map has no draws, or locals that
-    are far from theirs: of that log weights at its draws say nothing.
-    """
+    """A map, V of its log weights, and the gradients that it took; no map where none was found."""
 
     map: ConditionalMap | None
     variance: float
     n_gradients: int
-    lost: float = 1.0
 
 
 def conditional_fit(
@@ -86,22 +80,23 @@ def conditional_fit(
 ) -> ConditionalFit:  # fmt: skip
     """Fit the map of a hierarchy, from a place ``start`` (D,) with a density.
 
-    Nothing new is begun after ``most`` gradients.
+    Finding where its globals are takes ``most`` gradients at most; after so many no second pass is
+    begun.
     """
     nested = NestedLaplace(density, structure, start, most)
-    found = _marginal_gaussian(nested, start[structure.globals])
+    found = _first_gaussian(nested, start, rng)
     if found is None:
         return ConditionalFit(None, np.inf, nested.n_gradients)
     mean, root, k = *found, len(found[0])
     in_pairs, bends = structure.summed.size > 0, k <= MOST_BENT
     laws = Laws.normal(structure.dim, k, in_pairs=in_pairs, bends=bends)
-    best, lowest, lost, n_spent, profiles = None, np.inf, 1.0, 0, list[_Profile]()
+    best, lowest, n_spent = None, np.inf, 0
     # each time nodes are where the globals have been found to be, tails included
-    for n_done in range(_PASSES):
-        if nested.n_gradients > most or (n_done > 1 and lost <= MOST_LOST):
-            break
+    for _ in range(_PASSES):
         if best is not None:
-            laws = _with_tails(profiles, best)
+            if nested.n_gradients > most:
+                break
+            laws = _with_tails([_profile(nested, best, i) for i in range(k)], best)
         g = _alone(mean, root, laws).from_base(_nodes(k, rng))
         solved = nested.at(g, np.sqrt((root**2).sum(axis=1)))
         solved = solved.at(np.isfinite(solved.log_marginal))
@@ -120,12 +115,11 @@ def conditional_fit(
             variance = trimmed_variance(_Draws.of(density, made, rng, N_MANY).log_weights)
             if variance < lowest:
                 best, lowest, laws = made, variance, made.laws
-        # no second pass made such a map a good one
-        if best is None or lowest > LADDER:
+        # no second pass made such a map a good one; and among many globals the density along a line
+        # says nothing of the mass
+        if best is None or lowest > LADDER or k > MANY_GLOBALS:
             break
-        profiles = [_profile(nested, best, i) for i in range(k)]
-        lost = max(map(_lost, profiles))
-    return ConditionalFit(best, lowest, nested.n_gradients + n_spent, lost)
+    return ConditionalFit(best, lowest, nested.n_gradients + n_spent)
 
 
 class _Profile(NamedTuple):
@@ -155,28 +149,6 @@ def _profile(nested: NestedLaplace, made: ConditionalMap, i: int) -> _Profile:
     if not np.isfinite(log_mass[middle]):
         return _Profile(np.full(len(places), -np.inf), through)
     return _Profile(log_mass - log_mass[middle], through - through[middle])
-
-
-def _lost(profile: _Profile) -> float:
-    """Share of the mass along a global that a map loses, by Laplace's approximation."""
-    log_mass = profile.log_mass.copy()
-    known = np.isfinite(log_mass)
-    if not known.any():
-        return 1.0
-    short = np.where(known, profile.through - log_mass, -np.inf)
-    # a place without a mode of the locals may have what the one before it has, and loses it
-    middle = len(log_mass) // 2
-    for j in range(middle + 1, len(log_mass)):
-        for here, before in ((j, j - 1), (2 * middle - j, 2 * middle - j + 1)):
-            if not known[here]:
-                log_mass[here] = log_mass[before]
-    share = np.exp(log_mass - log_mass.max())
-    share /= share.sum()
-    # less is what Laplace's approximation leaves out, which draws of the map show
-    lost = np.where(short < -_MOST_SHORT, share * -np.expm1(np.minimum(short, 0.0)), 0.0)
-    # what the ends stand for lies beyond them
-    lost[[0, -1]] = share[[0, -1]]
-    return float(lost.sum())
 
 
 def _with_tails(profiles: list[_Profile], made: ConditionalMap) -> Laws:
@@ -228,6 +200,19 @@ def _alone(mean: FloatArray, root: FloatArray, laws: Laws) -> ConditionalMap:
     ))  # fmt: skip
 
 
+def _first_gaussian(
+    nested: NestedLaplace, start: FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray] | None:
+    """Mean of the globals, and a root of their covariance, from a place (D,) of all values."""
+    mine = nested.structure.globals
+    if len(mine) <= MANY_GLOBALS:
+        return _marginal_gaussian(nested, start[mine])
+    unit = GaussianBase(start, np.ones(start.size))
+    fit, nested.n_gradients = fit_gaussian(nested.density, unit, rng, nested.most)
+    nested.z = np.array(fit.mean)
+    return fit.mean[mine], np.linalg.cholesky(fit.covariance[np.ix_(mine, mine)])
+
+
 def _marginal_gaussian(
     nested: NestedLaplace, start: FloatArray
 ) -> tuple[FloatArray, FloatArray] | None:
@@ -253,9 +238,6 @@ def _marginal_gaussian(
         start = start + units * found.x
         sd = units * np.sqrt(np.maximum(np.diagonal(found.hess_inv), 1e-8))
         steps = 1e-2 * sd
-        if k > 20:
-            cov = found.hess_inv * np.outer(units, units)
-            return start, np.linalg.cholesky(0.5 * (cov + cov.T))
         precision = np.empty((k, k))
         for i in range(k):
             ends = [nested.marginal(start + sign * 0.1 * sd[i] * np.eye(k)[i], steps)

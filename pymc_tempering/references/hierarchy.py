@@ -19,14 +19,9 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.structure import MOST_BENT, Structure, structures_of
-from pymc_tempering.references.conditional import MOST_LOST, conditional_fit
+from pymc_tempering.references.conditional import conditional_fit
 from pymc_tempering.references.nested_laplace import NestedLaplace
-from pymc_tempering.references.prepared import (
-    N_SEARCHES,
-    SEARCHES,
-    Effort,
-    Report,
-)
+from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, Effort, Report
 from pymc_tempering.references.quality import COARSE, LADDER, N_DRAWS, log_weights
 from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.types import FloatArray
@@ -85,7 +80,7 @@ class Hierarchy(NamedTuple):
             n_gradients += found.n_gradients
             most = SEARCHES["default"].n_gradients - n_gradients
             least = LADDER if best is None else best.variance
-            if found.map is None or found.variance > least or found.lost > MOST_LOST:
+            if found.map is None or found.variance > least:
                 continue
             mapped = through_map(density, found.map)
             seen, n = _variance_by_run(mapped, rng)

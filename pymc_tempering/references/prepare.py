@@ -15,7 +15,6 @@ from pymc_tempering.model.point import CoordinateMap
 from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.numerics import one_blas_thread
 from pymc_tempering.options import check_choice, check_random_seed, resolve_model
-from pymc_tempering.references.conditional import MOST_LOST
 from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.population import fit_by_draws
 from pymc_tempering.references.posterior import NEARBY, PosteriorDraws
@@ -23,7 +22,7 @@ from pymc_tempering.references.prepared import SEARCHES, Prepared, Report, unwat
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.references.sources import SOURCES, Images
 from pymc_tempering.references.survey import NEGLIGIBLE
-from pymc_tempering.references.transport_maps import fit_maps
+from pymc_tempering.references.transport_maps import NEEDLESS, fit_maps
 from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:
@@ -90,8 +89,8 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
                 density, start, rng,
                 prior_points=points, images=images, exchanges=exchanges, effort=effort,
                 report=report, sources=SOURCES,
-                # what a map may lose far along a global, it may miss in a mode there
-                negligible=NEGLIGIBLE if known is None else -np.log(MOST_LOST),
+                # of less a map may have no draws
+                negligible=NEGLIGIBLE if known is None else NEEDLESS,
                 known=known, known_to=came_back,
             )  # fmt: skip
             if bend:

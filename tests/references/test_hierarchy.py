@@ -27,12 +27,8 @@ from pymc_tempering.model.structure import structures_of
 from pymc_tempering.references import hierarchy as hierarchy_module
 from pymc_tempering.references import prepare as prepare_module
 from pymc_tempering.references.conditional import (
-    MOST_LOST,
     ConditionalFit,
-    _lost,
     _mended,
-    _Profile,
-    _profile,
     conditional_fit,
 )
 from pymc_tempering.references.hierarchy import Hierarchy
@@ -40,6 +36,7 @@ from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, unwatched
 from pymc_tempering.references.quality import EXACT, GOOD, log_weights, trimmed_variance
 from tests.identity.pairs import linear
+from tests.profiles import LEAST_ERROR, share_lost
 
 K, N = 2, 4
 
@@ -293,7 +290,8 @@ def test_conditionally_normal_locals_leave_nothing_to_explain():
         density, structures_of(density)[0][0], density.start, np.random.default_rng(7)
     )
     assert found.variance < EXACT
-    assert found.lost < MOST_LOST
+    nested = NestedLaplace(density, structures_of(density)[0][0], found.map.from_base(np.zeros(21)))
+    assert share_lost(nested, found.map) < LEAST_ERROR
 
 
 def two_levels() -> pm.Model:
@@ -321,8 +319,10 @@ def ring() -> pm.Model:
 
 @pytest.mark.parametrize("node", [0, 1])
 @pytest.mark.parametrize(("build", "n_hubs"), [(two_levels, 1), (ring, 0)])
-def test_the_factor_is_that_of_the_precision(build, n_hubs, node):
+def test_the_factor_is_that_of_the_precision(build, n_hubs, node, monkeypatch):
     """Also at a node where Newton's steps begin with the factor of another."""
+    # so that the mean of two levels is a local
+    monkeypatch.setattr(structure_module, "MANY_GLOBALS", 7)
     density = compile_density(build())
     (structure,) = [one for one in structures_of(density)[0] if len(one.globals) == 2]
     assert structure.factor.filled.any()
@@ -371,13 +371,19 @@ def test_a_flat_mode_of_a_local_makes_no_mass():
 
 def test_globals_that_may_bend_each_other_are_tried_first(monkeypatch):
     density = compile_density(two_levels())
-    assert [len(one.globals) for one in structures_of(density)[0]] == [8, 2, 7]
+    assert [len(one.globals) for one in structures_of(density)[0]] == [8, 7]
     monkeypatch.setattr(structure_module, "MOST_BENT", 7)
-    assert [len(one.globals) for one in structures_of(density)[0]] == [7, 2, 8]
+    assert [len(one.globals) for one in structures_of(density)[0]] == [7, 8]
+
+
+def test_of_many_globals_those_without_which_all_is_normal_come_first(monkeypatch):
+    density = compile_density(two_levels())
+    monkeypatch.setattr(structure_module, "MANY_GLOBALS", 7)
+    assert [len(one.globals) for one in structures_of(density)[0]] == [2, 8, 7]
 
 
 @pytest.mark.parametrize(("variances", "taken", "n_tried"), [
-    ((0.5, 0.1, 0.1), 8, 1), ((4.0, 1.5, 0.1), 2, 2), ((4.0, 5.0, 4.5), 8, 3),
+    ((0.5, 0.1, 0.1), 2, 1), ((4.0, 1.5, 0.1), 8, 2), ((4.0, 5.0, 4.5), 2, 3),
     ((9.0, 8.5, 8.1), None, 3), ((9.0, 3.0, 2.5), 7, 3),
 ])  # fmt: skip
 @pytest.mark.parametrize("most_bent", [25, 1])
@@ -391,16 +397,17 @@ def test_further_globals_are_tried_where_a_map_is_coarse(
     def fit(density, structure, *rest):
         sizes.append(len(structure.globals))
         made = real(density, structure, *rest).map
-        return ConditionalFit(made, variances[len(sizes) - 1], 1000, 0.0)
+        return ConditionalFit(made, variances[len(sizes) - 1], 1000)
 
+    monkeypatch.setattr(structure_module, "MANY_GLOBALS", 7)
     monkeypatch.setattr(hierarchy_module, "conditional_fit", fit)
     monkeypatch.setattr(hierarchy_module, "MOST_BENT", most_bent)
     monkeypatch.setattr(hierarchy_module, "_variance_by_run", lambda *_: (0.0, 0))
     if most_bent == 1 and min(variances) <= 8.0:
         n_tried = int(np.argmax(np.array(variances) <= 8.0)) + 1
-        taken = (8, 2, 7)[n_tried - 1]
+        taken = (2, 8, 7)[n_tried - 1]
     found, n_gradients = Hierarchy.of(density)
-    assert sizes == [8, 2, 7][:n_tried]
+    assert sizes == [2, 8, 7][:n_tried]
     assert n_gradients >= 1000 * n_tried
     assert (found and len(found.structure.globals)) == taken
 
@@ -416,25 +423,11 @@ def test_a_funnel_is_covered_to_its_narrow_end():
     assert len(structure.globals) == 2
     found = conditional_fit(density, structure, density.start, np.random.default_rng(0))
     assert found.variance < 0.05
-    assert found.lost < 0.5 * MOST_LOST
+    nested = NestedLaplace(density, structure, found.map.from_base(np.zeros(density.dim)))
+    assert share_lost(nested, found.map) < 0.5 * LEAST_ERROR
 
 
-def test_only_what_lacks_a_nat_is_lost():
-    """Of a normal profile the share at -3, of which the map has a twentieth, and both ends."""
-    log_mass = -0.5 * np.arange(-5.0, 6.0) ** 2
-    share = np.exp(log_mass) / np.exp(log_mass).sum()
-    missing = np.zeros(11)
-    missing[[2, 6]] = np.log(20.0), 0.9
-    found = _lost(_Profile(log_mass, log_mass - missing))
-    assert found == pytest.approx(0.95 * share[2] + 2.0 * share[0], rel=1e-9)
-
-
-def most_lost(nested: NestedLaplace, made: ConditionalMap) -> float:
-    """Largest share that is lost along any global."""
-    return max(_lost(_profile(nested, made, i)) for i in range(made.n_globals))
-
-
-def test_mass_that_a_map_has_no_draws_of_is_noticed():
+def test_a_narrow_map_loses_mass_where_the_fit_loses_none():
     density = compile_density(groups())
     structure = structures_of(density)[0][0]
     found = conditional_fit(density, structure, density.start, np.random.default_rng(8))
@@ -443,8 +436,8 @@ def test_mass_that_a_map_has_no_draws_of_is_noticed():
     laws = found.map.laws
     narrow = np.array(laws.log_scale)
     narrow[: found.map.n_globals] -= 1.0
-    lost = most_lost(nested, found.map.with_laws(laws._replace(log_scale=narrow)))
-    assert lost > 20.0 * MOST_LOST > 20.0 * found.lost
+    lost = share_lost(nested, found.map.with_laws(laws._replace(log_scale=narrow)))
+    assert lost > 20.0 * LEAST_ERROR > 20.0 * share_lost(nested, found.map)
 
 
 @pytest.mark.parametrize("narrower", [0.0, 1.6])
@@ -465,29 +458,12 @@ def test_a_map_that_its_own_draws_find_good_is_refused_for_mass_it_lacks(narrowe
         weights = log_weights(through_map(density, made), normal, np.random.default_rng(1))
         variance = trimmed_variance(weights)
         assert variance < 2.0
-        return found._replace(map=made, variance=variance, lost=0.0)
+        return found._replace(map=made, variance=variance)
 
     monkeypatch.setattr(hierarchy_module, "conditional_fit", fit)
     found = Hierarchy.of(density)[0]
     assert (found is None) == bool(narrower)
     assert found is None or found.variance < 1.0
-
-
-def test_places_without_a_mode_count_as_lost(monkeypatch):
-    """Nothing is known of the mass there, so that it may be what its neighbour has."""
-    density = compile_density(groups())
-    structure = structures_of(density)[0][0]
-    made = conditional_fit(density, structure, density.start, np.random.default_rng(8)).map
-    nested = NestedLaplace(density, structure, made.from_base(np.zeros(density.dim)))
-    at = NestedLaplace.at
-
-    def without_far_ones(self, g, units):
-        found = at(self, g, units)
-        found.log_marginal[-4:] = -np.inf
-        return found
-
-    monkeypatch.setattr(NestedLaplace, "at", without_far_ones)
-    assert most_lost(nested, made) > MOST_LOST
 
 
 def test_a_mode_of_the_locals_is_found():

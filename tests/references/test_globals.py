@@ -1,0 +1,71 @@
+"""Which values are globals where scales multiply values, and where maps with many globals begin."""
+
+from functools import cache
+
+import numpy as np
+import pymc as pm
+
+from pymc_tempering.model import structure
+from pymc_tempering.model.compile import CompiledDensity, compile_density
+from pymc_tempering.model.structure import structures_of
+from pymc_tempering.references import conditional
+from pymc_tempering.references.hierarchy import Hierarchy
+from pymc_tempering.references.quality import COARSE
+
+
+@cache
+def shares() -> CompiledDensity:
+    "Three groups of ten values, whose variances are shares of one."
+    rng = np.random.default_rng(5)
+    with pm.Model() as model:
+        total = pm.Gamma("total", 3.0, 3.0)
+        share = pm.Dirichlet("share", np.full(3, 2.0))
+        z = pm.Normal("z", 0.0, 1.0, shape=(10, 3))
+        effects = z * pm.math.sqrt(total * share)
+        pm.Normal("y", effects[:, None, :].sum(-1), 0.5, observed=rng.normal(size=(10, 4)))
+    return compile_density(model)
+
+
+@cache
+def factors() -> CompiledDensity:
+    "Thirty people with one trait, and 22 loadings that are nearly alike: 23 globals."
+    rng = np.random.default_rng(6)
+    trait, loading = rng.normal(size=(30, 1)), np.exp(0.1 * rng.normal(size=22))
+    with pm.Model() as model:
+        spread = pm.HalfNormal("spread", 1.0)
+        slope = pm.LogNormal("slope", 0.0, spread, shape=22)
+        person = pm.Normal("person", 0.0, 1.0, shape=30)
+        observed = loading * trait + rng.normal(size=(30, 22))
+        pm.Normal("y", slope * person[:, None], 1.0, observed=observed)
+    return compile_density(model)
+
+
+def names(density: CompiledDensity, hubs: np.ndarray) -> set[str]:
+    return set(np.repeat(density.points.names, density.points.sizes)[hubs].tolist())
+
+
+def test_globals_are_all_scales_that_multiply_values():
+    density = shares()
+    found = [names(density, one.globals) for one in structures_of(density)[0]]
+    assert found[0] == {"total_log__", "share_simplex__"}
+    assert {"total_log__"} not in found
+
+
+def test_of_what_is_always_curved_the_cheapest_is_first(monkeypatch):
+    density = shares()
+    monkeypatch.setattr(structure, "MOST_CURVED", 0.0)
+    first = structures_of(density)[0][0]
+    assert names(density, first.globals) == {"total_log__"}
+
+
+def test_a_map_with_many_globals_begins_where_their_mass_is():
+    found, _ = Hierarchy.of(factors())
+    assert found is not None
+    assert len(found.structure.globals) > structure.MANY_GLOBALS
+    assert found.variance <= COARSE
+
+
+def test_the_mode_of_many_globals_holds_nothing(monkeypatch):
+    monkeypatch.setattr(conditional, "MANY_GLOBALS", 100)
+    found, _ = Hierarchy.of(factors())
+    assert found is None or found.variance > COARSE
