@@ -1,4 +1,4 @@
-"""Thirty models of the size that people have: 50 to 4000 values, data simulated from a fixed seed.
+"""Models of the size that people have: 34 of 50 to 4000 values, most with data of a fixed seed.
 
 See :mod:`real_models.entries` for how they are written.
 """

@@ -39,6 +39,21 @@ def irt_2(marginal):
 
 
 @real(KIND)
+def irt_2_hierarchy():
+    """Discrimination and difficulty of 32 items, correlated, and 600 people."""
+    rng = np.random.default_rng(2)
+    trait, slope = rng.normal(size=(600, 1)), np.exp(0.2 + 0.4 * rng.normal(size=32))
+    y = rng.random((600, 32)) < sigmoid(slope * (trait - rng.normal(size=32)))
+    trait, mean = pm.Normal("trait", shape=(600, 1)), pm.Normal("mean", 0.0, [1.0, 5.0], shape=2)
+    root, _, _ = pm.LKJCholeskyCov(
+        "root", n=2, eta=4.0, sd_dist=pm.Exponential.dist(0.1, shape=2), compute_corr=True
+    )
+    items = pm.MvNormal("items", mean, chol=root, shape=(32, 2))
+    logit = pt.exp(items[:, 0]) * (trait - items[:, 1])
+    pm.Bernoulli("y", logit_p=logit, observed=y.astype(int))
+
+
+@real(KIND)
 def irt_3(marginal):
     """Items that can be guessed: 300 people, 15 items."""
     rng = np.random.default_rng(52)

@@ -35,6 +35,7 @@ def horseshoe(n, n_predictors, binary):
 for called, n, n_predictors, binary in (
     ("horseshoe_100", 150, 100, False),
     ("horseshoe_400_binary", 200, 400, True),
+    ("horseshoe_1536_binary", 54, 1536, True),
 ):
     sizes = {"n": n, "n_predictors": n_predictors, "binary": binary}
     real(KIND, called)(partial(horseshoe, **sizes))
