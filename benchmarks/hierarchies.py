@@ -40,7 +40,7 @@ SETTINGS = {
     "three passes": {(conditional, "_PASSES"): 3},
     "passes whatever V": {(conditional, "LADDER"): np.inf},
     "no longer tails": {(conditional, "_TAILS"): np.zeros(1)},
-    "10 times less explained": {(interpolated, "_UNEXPLAINED"): 1e-3},
+    "10 times less explained": {(interpolated, "_UNEXPLAINED"): (1e-3, 1e-1)},
     "no rounds but the first": {(conditional, "_ROUNDS"): 1},
     "twice the rounds": {(conditional, "_ROUNDS"): 12},
     "neighbours half as far": {(structure, "_FAR"): 0.5 * structure._FAR},

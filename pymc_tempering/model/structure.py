@@ -37,18 +37,15 @@ MOST_DIRECTIONS = 400
 such Hessians, and a search 200,000 gradients at most."""
 
 MANY_GLOBALS = 20
-"""Globals beyond which values of a hierarchy are among them, with their scale, and the mode of
-their marginal density is where these agree, without mass: of `irt_2` V was 400,000 from there. A
-map begins at a variational fit then, and fewer globals are tried first."""
+"""Globals beyond which values of a hierarchy are among them, with their scale, and the mode of all,
+where these agree, holds no mass: from there V of `irt_2` was 400,000. A map begins at a variational
+fit then, and fewer globals are tried first."""
 
 MOST_CURVED, _N_CURVED, _LEAST_CURVED = 0.1, 12, 1e-6
 """Change of the locals' gradients by two moves together, beyond those by each, as a share of that
 by one: above it their log density is far from a quadratic one, and other globals are taken if there
 are any. Where scales and what they multiply are both locals it is 0.11 to 0.7, else 0 to 0.06
 (benchmarks/README.md). Beside it the gradients that tell it, and what is rounding."""
-
-LEAST_LOCALS = 2
-"""Fewer have nothing in common that a map could share."""
 
 MOST_DIM = 4000
 """Coordinates beyond which a model is not looked at: a Hessian takes 128 MB."""
@@ -323,7 +320,8 @@ def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
     The likeliest choice is the first; none where nothing is known of neighbours.
     """
     rng = np.random.default_rng(0)
-    if density.dim <= LEAST_LOCALS:
+    # fewer locals have nothing in common that a map could share
+    if density.dim <= 2:
         return [], 0
     neighbours, summed, n_gradients = neighbours_of(density, rng)
     if neighbours is None:

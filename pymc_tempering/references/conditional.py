@@ -80,8 +80,7 @@ def conditional_fit(
 ) -> ConditionalFit:  # fmt: skip
     """Fit the map of a hierarchy, from a place ``start`` (D,) with a density.
 
-    Finding where its globals are takes ``most`` gradients at most; after so many no second pass is
-    begun.
+    Finding its globals takes ``most`` gradients at most; after so many no second pass is begun.
     """
     nested = NestedLaplace(density, structure, start, most)
     found = _first_gaussian(nested, start, rng)
@@ -103,7 +102,7 @@ def conditional_fit(
         if len(solved.z) < max(len(g) // 2, 2 * k + 2):
             break
         t = np.linalg.solve(root, (solved.z[:, structure.globals] - mean).T).T
-        of_nodes = interpolated(structure, mean, root, t, solved, best)
+        of_nodes = interpolated(structure, mean, root, t, solved, best, lowest)
         if of_nodes is None:
             break
         of_nodes = of_nodes.with_laws(laws)

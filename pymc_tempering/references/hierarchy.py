@@ -18,7 +18,7 @@ from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import through_map
-from pymc_tempering.model.structure import MOST_BENT, Structure, structures_of
+from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure, structures_of
 from pymc_tempering.references.conditional import conditional_fit
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, Effort, Report
@@ -57,10 +57,9 @@ class Hierarchy(NamedTuple):
 
     @classmethod
     def of(cls, density: CompiledDensity) -> "tuple[Hierarchy | None, int]":
-        """Find the map of a density, and the gradients that it took.
+        """Find the map of a density, the same for any seed, and the gradients that it took.
 
-        None where it has no globals, or V of all maps is that of a long ladder. The same for the
-        same model, whatever the seed of a run.
+        None where it has no globals, or V of all maps is that of a long ladder.
         """
         if density.no_gradient or density.calls_python:
             return None, 0
@@ -84,12 +83,17 @@ class Hierarchy(NamedTuple):
                 continue
             mapped = through_map(density, found.map)
             seen, n = _variance_by_run(mapped, rng)
+            made = cls(mapped, density, structure, found.map, max(found.variance, seen))
             n_gradients += n
-            if max(found.variance, seen) <= least:
-                variance = max(found.variance, seen)
-                best = cls(mapped, density, structure, found.map, variance)
-                # others may take more gradients than they save a path of few levels; beyond so many
-                # globals all are alike, and take most
+            if made.variance <= least and len(structure.globals) > MANY_GLOBALS:
+                # where there is a funnel among so many, ascents lead away from the mass
+                top = _Ascent.from_place(made, np.zeros(density.dim))
+                n_gradients += top.n_gradients
+                if not top.converged:
+                    continue
+            if made.variance <= least:
+                best = made
+                # others may cost more than they save a path of few levels, and most if many
                 if best.variance <= COARSE or len(structure.globals) > MOST_BENT:
                     break
         return best, n_gradients

@@ -27,10 +27,10 @@ def shares() -> CompiledDensity:
 
 
 @cache
-def factors() -> CompiledDensity:
-    "Thirty people with one trait, and 22 loadings that are nearly alike: 23 globals."
+def factors(sd: float) -> CompiledDensity:
+    "Thirty people with one trait, and 22 loadings that differ by so much: 23 globals."
     rng = np.random.default_rng(6)
-    trait, loading = rng.normal(size=(30, 1)), np.exp(0.1 * rng.normal(size=22))
+    trait, loading = rng.normal(size=(30, 1)), np.exp(sd * rng.normal(size=22))
     with pm.Model() as model:
         spread = pm.HalfNormal("spread", 1.0)
         slope = pm.LogNormal("slope", 0.0, spread, shape=22)
@@ -58,14 +58,29 @@ def test_of_what_is_always_curved_the_cheapest_is_first(monkeypatch):
     assert names(density, first.globals) == {"total_log__"}
 
 
-def test_a_map_with_many_globals_begins_where_their_mass_is():
-    found, _ = Hierarchy.of(factors())
+def test_a_map_of_many_globals_is_used():
+    found, _ = Hierarchy.of(factors(0.3))
     assert found is not None
     assert len(found.structure.globals) > structure.MANY_GLOBALS
     assert found.variance <= COARSE
 
 
-def test_the_mode_of_many_globals_holds_nothing(monkeypatch):
+def test_a_map_of_many_globals_begins_where_their_mass_is(monkeypatch):
+    """With loadings that are nearly alike, and not where their marginal density is highest."""
+    density = factors(0.1)
+    (first, *_), _ = structures_of(density)
+
+    def fit():
+        return conditional.conditional_fit(
+            density, first, density.start, np.random.default_rng(0), 200_000
+        )
+
+    found = fit()
     monkeypatch.setattr(conditional, "MANY_GLOBALS", 100)
-    found, _ = Hierarchy.of(factors())
-    assert found is None or found.variance > COARSE
+    assert found.variance <= COARSE
+    assert found.n_gradients < 0.5 * fit().n_gradients
+
+
+def test_a_map_with_a_funnel_among_many_globals_is_not_used():
+    """An ascent from the map's centre finds no end where all loadings agree."""
+    assert Hierarchy.of(factors(0.1))[0] is None
