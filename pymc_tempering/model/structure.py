@@ -332,8 +332,7 @@ def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
     most = MOST_CURVED if min(curved, default=np.inf) <= MOST_CURVED else np.inf
     chosen = [hubs for hubs, one in zip(chosen, curved, strict=True) if one <= most]
 
-    # a marginal gradient takes a Hessian of the locals for each global, and there are as many of
-    # them as globals to fit their own curvature
+    # a marginal gradient takes a Hessian for each global, and a fit as many of them as globals
     chosen.sort(
         key=lambda h: (len(h) > MOST_BENT, (1 + len(h)) ** 2 * (1 + _n_colours(neighbours, h)))
     )
