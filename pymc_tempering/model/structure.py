@@ -320,7 +320,6 @@ def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
     The likeliest choice is the first; none where nothing is known of neighbours.
     """
     rng = np.random.default_rng(0)
-    # fewer locals have nothing in common that a map could share
     if density.dim <= 2:
         return [], 0
     neighbours, summed, n_gradients = neighbours_of(density, rng)

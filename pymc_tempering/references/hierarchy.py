@@ -83,19 +83,20 @@ class Hierarchy(NamedTuple):
                 continue
             mapped = through_map(density, found.map)
             seen, n = _variance_by_run(mapped, rng)
-            made = cls(mapped, density, structure, found.map, max(found.variance, seen))
             n_gradients += n
-            if made.variance <= least and len(structure.globals) > MANY_GLOBALS:
+            made = cls(mapped, density, structure, found.map, max(found.variance, seen))
+            if made.variance > least:
+                continue
+            if len(structure.globals) > MANY_GLOBALS:
                 # where there is a funnel among so many, ascents lead away from the mass
                 top = _Ascent.from_place(made, np.zeros(density.dim))
                 n_gradients += top.n_gradients
                 if not top.converged:
                     continue
-            if made.variance <= least:
-                best = made
-                # others may cost more than they save a path of few levels, and most if many
-                if best.variance <= COARSE or len(structure.globals) > MOST_BENT:
-                    break
+            best = made
+            # others may cost more than they save a path of few levels, and most if many
+            if best.variance <= COARSE or len(structure.globals) > MOST_BENT:
+                break
         return best, n_gradients
 
     def has_one_mode(

@@ -39,7 +39,7 @@ def interpolated(
 ) -> ConditionalMap | None:
     """Map with what locals depend on interpolated between nodes ``t`` (N, k).
 
-    Its lengths are much like those of a map of other nodes ``before``, whose V was ``variance``.
+    Its lengths are much like those of one of other nodes ``before``, of which V was ``variance``.
     """
     factor, k = structure.factor, mean.size
     at = structure.locals[factor.order]
