@@ -22,7 +22,7 @@ __all__ = ["interpolated"]
 
 _UNEXPLAINED = 1e-4, 1e-2
 """Variance over all that locals depend on, in units of V, that principal components leave out: a
-hundredth of the V before, within these. `gp_states` took 171, and 2.1 ms, for 74 and 0.4."""
+thousandth of the V before, within these. `gp_states` took 171, and 2.1 ms, for 74 and 0.4."""
 
 _NUGGET = 1e-6
 """Variance of the interpolation at nodes, of one: Newton steps end, and rounding."""
@@ -68,7 +68,7 @@ def interpolated(
     constants = values.mean(axis=0)
     left, sizes, right = np.linalg.svd(values - constants, full_matrices=False)
     tail = np.cumsum(sizes[::-1] ** 2)[::-1] / len(values)
-    n_kept = max(int((tail > np.clip(0.01 * variance, *_UNEXPLAINED)).sum()), 1)
+    n_kept = max(int((tail > np.clip(1e-3 * variance, *_UNEXPLAINED)).sum()), 1)
     v = t / np.sqrt(1.0 + (t / BOUND) ** 2)
     begin = np.full(k, 3.0) if before is None else before.arrays.lengths
     lengths, trend, weights = _process(v, left[:, :n_kept] * sizes[:n_kept], begin)
