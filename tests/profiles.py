@@ -12,10 +12,11 @@ LEAST_ERROR = 0.001
 
 def share_lost(nested: NestedLaplace, made: ConditionalMap) -> float:
     """Largest share of the mass along a global that a map loses, by Laplace's approximation."""
-    return max(_share(*_profile(nested, made, i)) for i in range(made.n_globals))
+    return max(share_of_profile(*_profile(nested, made, i)) for i in range(made.n_globals))
 
 
-def _share(log_mass: np.ndarray, through: np.ndarray) -> float:
+def share_of_profile(log_mass: np.ndarray, through: np.ndarray) -> float:
+    """The same of one global: log densities along it, and those that the map has, in nats."""
     known, log_mass = np.isfinite(log_mass), log_mass.copy()
     middle = len(log_mass) // 2
     # a place without a mode of the locals may have what the one before it has, and loses it

@@ -41,11 +41,11 @@ MANY_GLOBALS = 20
 where these agree, holds no mass: from there V of `irt_2` was 400,000. A map begins at a variational
 fit then, and fewer globals are tried first."""
 
-MOST_CURVED, _N_CURVED, _LEAST_CURVED = 0.1, 12, 1e-6
+MOST_CURVED, _N_CURVED, _LEAST_CURVED = 0.07, 36, 1e-6
 """Change of the locals' gradients by two moves together, beyond those by each, as a share of that
-by one: above it their log density is far from a quadratic one, and other globals are taken if there
-are any. Where scales and what they multiply are both locals it is 0.11 to 0.7, else 0 to 0.06
-(benchmarks/README.md). Beside it the gradients that tell it, and what is rounding."""
+by one: above it other globals are taken, if there are any of which it is less. Where scales and
+what they multiply are both locals it is 0.09 to 3, else 0 to 0.06 (benchmarks/structures.py).
+Beside it the gradients that tell it, and what is rounding."""
 
 MOST_DIM = 4000
 """Coordinates beyond which a model is not looked at: a Hessian takes 128 MB."""
@@ -326,17 +326,16 @@ def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
     if neighbours is None:
         return [], n_gradients
     chosen = _globals(density, neighbours, summed)
-    curved = [_curved(density, hubs, rng) for hubs in chosen]
+    curved = [_curved(density, hubs) for hubs in chosen]
     n_gradients += _N_CURVED * len(chosen)
     most = MOST_CURVED if min(curved, default=np.inf) <= MOST_CURVED else np.inf
     chosen = [hubs for hubs, one in zip(chosen, curved, strict=True) if one <= most]
-
     # a marginal gradient takes a Hessian for each global, and a fit as many of them as globals
     chosen.sort(
         key=lambda h: (len(h) > MOST_BENT, (1 + len(h)) ** 2 * (1 + _n_colours(neighbours, h)))
     )
     if chosen and len(chosen[0]) > MANY_GLOBALS:
-        fewer, n = _without_linear(density, chosen[0], rng)
+        fewer, n = _without_linear(density, chosen[0])
         n_gradients += n
         if 0 < len(fewer) < len(chosen[0]):
             chosen.insert(0, fewer)
@@ -344,24 +343,24 @@ def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
     return [Structure(kept, hubs, summed) for hubs in chosen], n_gradients
 
 
-def _curved(density: CompiledDensity, hubs: IntArray, rng: np.random.Generator) -> float:
-    """How far the log density of all others is from a quadratic one, 0 to about 1."""
+def _curved(density: CompiledDensity, hubs: IntArray) -> float:
+    """How far the log density of all others is from a quadratic one, 0 to about 1, or inf."""
     others = np.setdiff1d(np.arange(density.dim), hubs)
-    shares = []
+    # the same points for all choices
+    rng, shares = np.random.default_rng(0), []
     for _ in range(_N_CURVED // 4):
-        moves = np.zeros((2, density.dim))
-        moves[:, others] = 0.1 * rng.standard_normal((2, len(others)))
+        moves = 0.1 * rng.standard_normal((2, density.dim))
+        moves[:, hubs] = 0.0
         point = density.start + 0.3 * rng.standard_normal(density.dim)
         z = point + np.stack([0.0 * moves[0], moves[0], moves[1], moves.sum(axis=0)])
         grads = density_at(density.address, z)[1]
         change = (grads[3] - grads[2] - grads[1] + grads[0])[others]
-        shares.append(np.abs(change).max() / np.abs((grads[1] - grads[0])[others]).max())
-    return float(np.median(shares))
+        shares.append(np.linalg.norm(change) / np.linalg.norm((grads[1] - grads[0])[others]))
+    # outside of the support, or where nothing changes, they tell nothing
+    return float(np.median([one if np.isfinite(one) else np.inf for one in shares]))
 
 
-def _without_linear(
-    density: CompiledDensity, hubs: IntArray, rng: np.random.Generator
-) -> tuple[IntArray, int]:
+def _without_linear(density: CompiledDensity, hubs: IntArray) -> tuple[IntArray, int]:
     """Globals without variables in which the log density of all others is quadratic.
 
     Locals are normal given what is left: means of a normal regression go, scales stay.
@@ -371,7 +370,7 @@ def _without_linear(
     for number in sorted(set(owner[hubs].tolist()), key=lambda i: -density.points.sizes[i]):
         tried = left[owner[left] != number]
         n_gradients += _N_CURVED
-        if _curved(density, tried, rng) <= _LEAST_CURVED:
+        if _curved(density, tried) <= _LEAST_CURVED:
             left = tried
     return left, n_gradients
 

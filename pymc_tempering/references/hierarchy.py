@@ -94,7 +94,7 @@ class Hierarchy(NamedTuple):
                 if not top.converged:
                     continue
             best = made
-            # others may cost more than they save a path of few levels, and most if many
+            # a path of few levels gains little from others, and maps of many globals are dear
             if best.variance <= COARSE or len(structure.globals) > MOST_BENT:
                 break
         return best, n_gradients

@@ -84,3 +84,17 @@ def test_a_map_of_many_globals_begins_where_their_mass_is(monkeypatch):
 def test_a_map_with_a_funnel_among_many_globals_is_not_used():
     """An ascent from the map's centre finds no end where all loadings agree."""
     assert Hierarchy.of(factors(0.1))[0] is None
+
+
+def test_choices_of_which_nothing_is_known_stay(monkeypatch):
+    """Where the points that tell how far locals are from a quadratic are outside of the support."""
+    density, real = shares(), structure.density_at
+
+    def outside(address, z):
+        values, grads = real(address, z)
+        return values, np.full_like(grads, np.nan) if len(z) == 4 else grads
+
+    monkeypatch.setattr(structure, "density_at", outside)
+    found = structures_of(density)[0]
+    assert names(density, found[0].globals) == {"total_log__"}
+    assert len(found) > 1

@@ -24,6 +24,7 @@ from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.structure import structures_of
+from pymc_tempering.references import conditional
 from pymc_tempering.references import hierarchy as hierarchy_module
 from pymc_tempering.references import prepare as prepare_module
 from pymc_tempering.references.conditional import (
@@ -36,7 +37,7 @@ from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, unwatched
 from pymc_tempering.references.quality import EXACT, GOOD, log_weights, trimmed_variance
 from tests.identity.pairs import linear
-from tests.profiles import LEAST_ERROR, share_lost
+from tests.profiles import LEAST_ERROR, share_lost, share_of_profile
 
 K, N = 2, 4
 
@@ -464,6 +465,45 @@ def test_a_map_that_its_own_draws_find_good_is_refused_for_mass_it_lacks(narrowe
     found = Hierarchy.of(density)[0]
     assert (found is None) == bool(narrower)
     assert found is None or found.variance < 1.0
+
+
+def test_only_what_lacks_a_nat_is_lost():
+    """Of a normal profile the share at -3, of which the map has a twentieth, and both ends."""
+    log_mass = -0.5 * np.arange(-5.0, 6.0) ** 2
+    share = np.exp(log_mass) / np.exp(log_mass).sum()
+    missing = np.zeros(11)
+    missing[[2, 6]] = np.log(20.0), 0.9
+    found = share_of_profile(log_mass, log_mass - missing)
+    assert found == pytest.approx(0.95 * share[2] + 2.0 * share[0], rel=1e-9)
+
+
+def test_places_without_a_mode_count_as_lost(monkeypatch):
+    """Nothing is known of the mass there, so that it may be what its neighbour has."""
+    density = compile_density(groups())
+    structure = structures_of(density)[0][0]
+    made = conditional_fit(density, structure, density.start, np.random.default_rng(8)).map
+    nested = NestedLaplace(density, structure, made.from_base(np.zeros(density.dim)))
+    at = NestedLaplace.at
+
+    def without_far_ones(self, g, units):
+        found = at(self, g, units)
+        found.log_marginal[-4:] = -np.inf
+        return found
+
+    monkeypatch.setattr(NestedLaplace, "at", without_far_ones)
+    assert share_lost(nested, made) > LEAST_ERROR
+
+
+def test_components_of_a_map_are_left_out_by_its_variance(monkeypatch):
+    density, seen = compile_density(groups()), []
+    real = conditional.interpolated
+    monkeypatch.setattr(conditional, "interpolated", lambda *of: seen.append(of) or real(*of))
+    structure = structures_of(density)[0][0]
+    conditional_fit(density, structure, density.start, np.random.default_rng(0))
+    # the second pass has a map before it, and its V
+    assert [of[-1] < np.inf for of in seen] == [False, True]
+    kept = [len(real(*seen[0][:-1], v).arrays.loadings) for v in (0.0, 0.1, 10.0, np.inf)]
+    assert kept[0] == kept[1] > kept[2] == kept[3] >= 1
 
 
 def test_a_mode_of_the_locals_is_found():
