@@ -66,13 +66,9 @@ class Annealer(Ensemble):
     _target_row = 0
 
     def __init__(
-        self,
-        path: TemperedPath,
-        betas: FloatArray,
-        scales: FloatArray,
-        settings: AnnealingSettings,
-        target_scale: float = 0.2,
-    ) -> None:
+        self, path: TemperedPath, betas: FloatArray, scales: FloatArray,
+        settings: AnnealingSettings, target_scale: float = 0.2,
+    ) -> None:  # fmt: skip
         self.path = path
         self.settings = settings
         self.betas = np.array(betas)
@@ -132,13 +128,9 @@ class Annealer(Ensemble):
 
     @density_guard()
     def ensemble(
-        self,
-        rng: np.random.Generator,
-        *,
-        n_particles: int = 0,
-        positions: FloatArray | None = None,
-        adapt: bool = False,
-    ) -> AnnealingRecord:
+        self, rng: np.random.Generator, *, n_particles: int = 0,
+        positions: FloatArray | None = None, adapt: bool = False,
+    ) -> AnnealingRecord:  # fmt: skip
         """Anneal independent particles, `n_particles` from the reference, or in reverse.
 
         Reverse runs start from `positions` (n_particles, D), draws ``z`` of the target. Runs that

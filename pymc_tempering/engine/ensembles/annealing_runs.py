@@ -95,14 +95,9 @@ def kept_momentum(replicas: Replicas) -> FloatArray:
 
 @compiled(borrows=True)
 def persistent_move(
-    path: Path,
-    beta: float,
-    step_size: float,
-    n_leapfrog: int,
-    replicas: Replicas,
-    row: int,
+    path: Path, beta: float, step_size: float, n_leapfrog: int, replicas: Replicas, row: int,
     rng: np.random.Generator,
-) -> Move:
+) -> Move:  # fmt: skip
     """Follow the dynamics at ``beta``, accept or reject, and reverse the momentum on rejection.
 
     The momentum is part of the replicas' scratch space, see :func:`kept_momentum`.
@@ -125,13 +120,9 @@ def persistent_move(
 
 @compiled(borrows=True, inside=True)
 def random_walk_move(
-    path: Path,
-    beta: float,
-    step_size: float,
-    replicas: Replicas,
-    row: int,
+    path: Path, beta: float, step_size: float, replicas: Replicas, row: int,
     rng: np.random.Generator,
-) -> Move:
+) -> Move:  # fmt: skip
     """Propose ``u + step_size * noise`` and accept it by the Metropolis rule at ``beta``."""
     u, position = replicas.u[row], trial_position(replicas)
     for i in range(u.shape[0]):
@@ -245,12 +236,9 @@ def anneal_reverse(a: Annealing, row: int, rng: np.random.Generator) -> float:
 
 @compiled(borrows=True)
 def anneal_ensemble(
-    reverse: bool,
-    a: Annealing,
-    positions: FloatArray,
-    log_weights: FloatArray,
+    reverse: bool, a: Annealing, positions: FloatArray, log_weights: FloatArray,
     rng: np.random.Generator,
-) -> None:
+) -> None:  # fmt: skip
     """Anneal independent particles, one after another, with one replica.
 
     `positions` (n, D) are overwritten with the ends of the runs, in the path's coordinates. Reverse
@@ -278,14 +266,9 @@ def anneal_ensemble(
 
 @compiled(borrows=True)
 def target_chain(
-    path: Path,
-    target_move: TargetMove,
-    n_moves: int,
-    first: int,
-    positions: FloatArray,
-    replicas: Replicas,
-    rng: np.random.Generator,
-) -> None:
+    path: Path, target_move: TargetMove, n_moves: int, first: int, positions: FloatArray,
+    replicas: Replicas, rng: np.random.Generator,
+) -> None:  # fmt: skip
     """Continue `first` draws of the target by moves at beta = 1.
 
     Row i is row ``i - first`` moved on.

@@ -26,14 +26,9 @@ _MOVE = Move(0.0, 0.0, 0, 0, 0)
 
 @compiled(inline="always")
 def explore(
-    path: Path,
-    explorer: Explorer,
-    beta: float,
-    scale: float,
-    replicas: Replicas,
-    row: int,
+    path: Path, explorer: Explorer, beta: float, scale: float, replicas: Replicas, row: int,
     rng: np.random.Generator,
-) -> Move:
+) -> Move:  # fmt: skip
     """Move one replica by a transition that leaves the density at ``beta`` in [0, 1] invariant.
 
     The density at the replica's position has to be finite; `scale` is what is tuned, a step size or

@@ -36,13 +36,9 @@ Support = tuple[int, int, int]
 
 @compiled(borrows=True)
 def _redraw(
-    path: Path,
-    beta: float,
-    support: FloatArray,
-    replicas: Replicas,
-    row: int,
+    path: Path, beta: float, support: FloatArray, replicas: Replicas, row: int,
     rng: np.random.Generator,
-) -> tuple[int, int]:
+) -> tuple[int, int]:  # fmt: skip
     """Draw one entry from its conditional; how often the density and a bad gradient were met."""
     i, lowest, n_values = int(support[0]), support[1], int(support[2])
     position, present = trial_position(replicas), replicas.u[row, i]
@@ -68,13 +64,9 @@ def _redraw(
 
 @compiled(borrows=True, apart=True, inside=True)
 def _sweep(
-    path: Path,
-    beta: float,
-    supports: FloatArray,
-    replicas: Replicas,
-    row: int,
+    path: Path, beta: float, supports: FloatArray, replicas: Replicas, row: int,
     rng: np.random.Generator,
-) -> tuple[int, int]:
+) -> tuple[int, int]:  # fmt: skip
     """Draw every entry once, from a random one on; as :func:`_redraw` otherwise."""
     position = trial_position(replicas)
     for i in range(position.shape[0]):
@@ -91,14 +83,9 @@ def _sweep(
 
 @compiled
 def gibbs_slice_move(
-    path: Path,
-    options: FloatArray,
-    beta: float,
-    width: float,
-    replicas: Replicas,
-    row: int,
+    path: Path, options: FloatArray, beta: float, width: float, replicas: Replicas, row: int,
     rng: np.random.Generator,
-) -> Move:
+) -> Move:  # fmt: skip
     """Sweep, then update every other coordinate; the density at ``beta`` stays invariant.
 
     `options` (2 + 3 n,) are those of slices; and of every entry with a support its place, lowest
@@ -120,14 +107,9 @@ def gibbs_slice_move(
 
 @compiled
 def gibbs_hamiltonian_move(
-    path: Path,
-    options: FloatArray,
-    beta: float,
-    step_size: float,
-    replicas: Replicas,
-    row: int,
+    path: Path, options: FloatArray, beta: float, step_size: float, replicas: Replicas, row: int,
     rng: np.random.Generator,
-) -> Move:
+) -> Move:  # fmt: skip
     """Sweep, then follow a trajectory of the others; the density at ``beta`` stays invariant.
 
     A trajectory rotates every coordinate around the origin. One that is there without momentum and

@@ -90,14 +90,9 @@ def _log_density(deviation: float) -> float:
 
 @compiled(borrows=True)
 def gist_move(
-    path: Path,
-    options: FloatArray,
-    beta: float,
-    scale: float,
-    replicas: Replicas,
-    row: int,
+    path: Path, options: FloatArray, beta: float, scale: float, replicas: Replicas, row: int,
     rng: np.random.Generator,
-) -> Move:
+) -> Move:  # fmt: skip
     """Move one replica by a transition that leaves the density at ``beta`` invariant.
 
     Two coins, for the energy error and for the density of the step size: a move that the first one

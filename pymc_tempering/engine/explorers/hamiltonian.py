@@ -83,13 +83,9 @@ class TrajectorySettings(ExplorerSettings):
 
 @compiled(inline="always")
 def _kick(
-    momentum: FloatArray,
-    strength: float,
-    beta: float,
-    u: FloatArray,
-    grad: FloatArray,
+    momentum: FloatArray, strength: float, beta: float, u: FloatArray, grad: FloatArray,
     residual: FloatArray,
-) -> None:
+) -> None:  # fmt: skip
     towards_target = strength * beta
     for i in range(u.shape[0]):
         momentum[i] += towards_target * (grad[i] + u[i])
@@ -100,13 +96,9 @@ def _kick(
 
 @compiled(inline="always")
 def _energy(
-    beta: float,
-    u: FloatArray,
-    momentum: FloatArray,
-    log_target: float,
-    log_reference: float,
+    beta: float, u: FloatArray, momentum: FloatArray, log_target: float, log_reference: float,
     gaussian: bool,
-) -> float:
+) -> float:  # fmt: skip
     total = 0.0
     if gaussian:
         for i in range(u.shape[0]):
@@ -122,14 +114,9 @@ def _energy(
 
 @compiled(borrows=True, apart=True, inside=True)
 def follow(
-    path: Path,
-    beta: float,
-    step_size: float,
-    n_steps: int,
-    replicas: Replicas,
-    row: int,
+    path: Path, beta: float, step_size: float, n_steps: int, replicas: Replicas, row: int,
     momentum: FloatArray,
-) -> Proposal:
+) -> Proposal:  # fmt: skip
     """Follow the dynamics at `beta` from one replica, of finite density, which stays untouched.
 
     `step_size` is in standard deviations of the reference, `n_steps` at least 1; `momentum` (D,) is
@@ -252,15 +239,9 @@ def draw_trajectory(
 
 @compiled(inline="always")
 def propose(
-    path: Path,
-    beta: float,
-    step_size: float,
-    n_steps: int,
-    replicas: Replicas,
-    row: int,
-    momentum: FloatArray,
-    rng: np.random.Generator,
-) -> Move:
+    path: Path, beta: float, step_size: float, n_steps: int, replicas: Replicas, row: int,
+    momentum: FloatArray, rng: np.random.Generator,
+) -> Move:  # fmt: skip
     """Follow a trajectory and accept its end with probability ``min(1, exp(-energy error))``."""
     proposal = follow(path, beta, step_size, n_steps, replicas, row, momentum)
     status, rate = proposal.status, proposal.acceptance_rate
@@ -272,14 +253,9 @@ def propose(
 
 @compiled(inline="always")
 def hamiltonian_move(
-    path: Path,
-    options: FloatArray,
-    beta: float,
-    step_size: float,
-    replicas: Replicas,
-    row: int,
+    path: Path, options: FloatArray, beta: float, step_size: float, replicas: Replicas, row: int,
     rng: np.random.Generator,
-) -> Move:
+) -> Move:  # fmt: skip
     """Move one replica by a transition that leaves the density at ``beta`` invariant.
 
     Momentum is drawn afresh, a trajectory is followed, and its end point is accepted with

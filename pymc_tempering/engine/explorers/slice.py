@@ -45,14 +45,9 @@ def _log_density(path: Path, beta: float, replicas: Replicas, counts: FloatArray
 
 @compiled(borrows=True, apart=True)
 def update_coordinate(
-    path: Path,
-    options: FloatArray,
-    at: tuple[float, float, int],
-    replicas: Replicas,
-    row: int,
-    counts: FloatArray,
-    rng: np.random.Generator,
-) -> bool:
+    path: Path, options: FloatArray, at: tuple[float, float, int], replicas: Replicas, row: int,
+    counts: FloatArray, rng: np.random.Generator,
+) -> bool:  # fmt: skip
     """Update one coordinate; ``counts`` are evaluations, bad gradients, expansions, shrinkages."""
     beta, width, i = at
     u, position = replicas.u[row], trial_position(replicas)
@@ -94,14 +89,9 @@ def update_coordinate(
 
 @compiled
 def slice_move(
-    path: Path,
-    options: FloatArray,
-    beta: float,
-    width: float,
-    replicas: Replicas,
-    row: int,
+    path: Path, options: FloatArray, beta: float, width: float, replicas: Replicas, row: int,
     rng: np.random.Generator,
-) -> Move:
+) -> Move:  # fmt: skip
     """Update coordinates of one replica; the density at ``beta`` in [0, 1] stays invariant.
 
     `options` are the largest number of expansions and the coordinates to update, 0 for all; `width`
