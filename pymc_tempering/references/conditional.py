@@ -80,7 +80,7 @@ def conditional_fit(
 ) -> ConditionalFit:  # fmt: skip
     """Fit the map of a hierarchy, from a place ``start`` (D,) with a density.
 
-    Finding its globals takes ``most`` gradients at most; after so many no second pass is begun.
+    Finding its globals takes ``most`` gradients at most, and so does that with a second pass.
     """
     nested = NestedLaplace(density, structure, start, most)
     found = _first_gaussian(nested, start, rng)
@@ -89,11 +89,12 @@ def conditional_fit(
     mean, root, k = *found, len(found[0])
     in_pairs, bends = structure.summed.size > 0, k <= MOST_BENT
     laws = Laws.normal(structure.dim, k, in_pairs=in_pairs, bends=bends)
-    best, lowest, n_spent = None, np.inf, 0
+    best, lowest, n_spent, n_before = None, np.inf, 0, nested.n_gradients
     # each time nodes are where the globals have been found to be, tails included
     for _ in range(_PASSES):
         if best is not None:
-            if nested.n_gradients > most:
+            # another as dear as the last
+            if 2 * nested.n_gradients - n_before > most:
                 break
             laws = _with_tails([_profile(nested, best, i) for i in range(k)], best)
         g = _alone(mean, root, laws).from_base(_nodes(k, rng))

@@ -343,6 +343,60 @@ def test_the_factor_is_that_of_the_precision(build, n_hubs, node, monkeypatch):
     assert left @ np.linalg.solve(precision, left) < (1e-5 if node else 1e-9)
 
 
+def counts() -> pm.Model:
+    """Locals of counts, which see no other, and neither does their curvature stay the same."""
+    with pm.Model() as model:
+        tau = pm.HalfNormal("tau", 1.0, shape=2)
+        x = pm.Normal("x", np.repeat([0.5, 1.0], 4), tau[np.repeat([0, 1], 4)])
+        pm.Poisson("y", pm.math.exp(x), observed=[0, 4, 1, 7, 2, 0, 12, 3])
+    return model
+
+
+def counts_of_levels() -> pm.Model:
+    """The same of two levels, a mean and a slope: third derivatives along columns of L^-T."""
+    rng = np.random.default_rng(41)
+    member, upper, x = np.resize(np.arange(9), 30), np.resize(np.arange(4), 9), rng.normal(size=30)
+    with pm.Model() as model:
+        tau = pm.HalfNormal("tau", 1.0, shape=2)
+        mean, slope = pm.Normal("mean", 0.0, 2.0), pm.Normal("slope", 0.0, 2.0)
+        district = pm.Normal("district", mean, tau[0], shape=4)
+        school = pm.Normal("school", district[upper], tau[1], shape=9)
+        rate = pm.math.exp(school[member] + slope * x)
+        pm.Poisson("y", rate, observed=rng.poisson(1.5, 30))
+    return model
+
+
+def chain_of_counts() -> pm.Model:
+    """Locals in a chain, where columns of L^-T are long and differences along globals cheaper."""
+    with pm.Model() as model:
+        tau = pm.HalfNormal("tau", 1.0, shape=2)
+        x = pm.Normal("x", 0.3, tau[0], shape=16)
+        pm.Potential("gaps", pm.logp(pm.Normal.dist(0.0, tau[1]), x[1:] - x[:-1]).sum())
+        pm.Poisson("y", pm.math.exp(x), observed=np.resize([0, 4, 1, 7, 2], 16))
+    return model
+
+
+@pytest.mark.parametrize("build", [counts, counts_of_levels, chain_of_counts, two_levels, ring])
+def test_the_slope_of_the_marginal_density_is_that_of_differences(build, monkeypatch):
+    """Of a log determinant whose own slope is far from 0, in each of the ways to find it."""
+    # so that means and slopes are locals, of counts too
+    monkeypatch.setattr(structure_module, "MANY_GLOBALS", 7)
+    monkeypatch.setattr(structure_module, "MOST_CURVED", np.inf)
+    density = compile_density(build())
+    structure = max(structures_of(density)[0], key=lambda one: one.factor.rows.size)
+    nested, k = NestedLaplace(density, structure, density.start), len(structure.globals)
+    g = np.resize([-0.3, 0.4, 0.2], k)
+    nested.z = nested.at(g[None], np.ones(k)).z[0]
+    # the first finds the units of its differences
+    _, slope = (nested.marginal(g, np.full(k, 1e-3))[1] for _ in range(2))
+    ends = nested.at(np.vstack([g, g + 0.01 * np.eye(k), g - 0.01 * np.eye(k)]), np.ones(k))
+    up, down = ends.log_marginal[1:].reshape(2, k)
+    log_det = (up - down) / 0.02 - density.value_and_grad(ends.z[0])[1][structure.globals]
+    assert np.abs(log_det).max() > 0.2
+    # widths over which curvature is taken stay the same for the slope
+    np.testing.assert_allclose(slope, (up - down) / 0.02, atol=0.1 if build is counts else 0.03)
+
+
 def test_a_flat_mode_of_a_local_makes_no_mass():
     """Answers that may have been guessed: the curvature at the mode is none for some difficulties.
 

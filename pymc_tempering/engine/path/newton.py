@@ -7,14 +7,23 @@ Cholesky factor by columns, with what a sum of locals adds (:mod:`.sparse_precis
 import numpy as np
 
 from pymc_tempering.engine.path.path import call_density
-from pymc_tempering.engine.path.sparse_precision import System, factorise, half_log_det, solve
+from pymc_tempering.engine.path.sparse_precision import (
+    System,
+    factorise,
+    half_log_det,
+    solve,
+    solve_back,
+)  # fmt: skip
 from pymc_tempering.jit import compiled
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["marginal_density", "solve_at_nodes"]
 
 _STEP = 1e-4
 """Standard deviations of differences of gradients: eight of twelve digits are left."""
+
+_APART = 1e-2
+"""The same of second differences of gradients, of which half as many digits are left."""
 
 _LOOSE, _TIGHT = 1e-2, 1e-5
 """Squared length of a last Newton step, in standard deviations: of the steps of an ascent, and of
@@ -225,11 +234,70 @@ def _sensitivity(  # noqa: PLR0913 - scratch space, too
     return 1
 
 
+@compiled(borrows=True, inside=True)
+def _depths(s: System, depths: IntArray) -> int:
+    """Count those that depend on each local and are eliminated after it; the most, and one.
+
+    Columns of L^-T of one depth, for a factor L, have no neighbours in common (Liu 1990).
+    """
+    n_deep = 0
+    for j in range(s.at.size - 1, -1, -1):
+        below = s.begins[j] + 1
+        depths[j] = depths[s.rows[below]] + 1 if below < s.begins[j + 1] else 0
+        n_deep = max(n_deep, depths[j] + 1)
+    return n_deep
+
+
+@compiled(borrows=True, inside=True)
+def _slope_of_widths(  # noqa: PLR0913 - scratch space, too
+    address: int, s: System, z: FloatArray, scale: FloatArray, entries: FloatArray,
+    slope: FloatArray, up: FloatArray, down: FloatArray, there: FloatArray, moved: FloatArray,
+) -> int:  # fmt: skip
+    """Slope by all of ``z`` of minus the log determinant of :func:`_over_widths`; its gradients."""
+    for way in (1.0, -1.0):
+        for d in range(z.size):
+            there[d] = z[d]
+        for j in range(s.at.size):
+            there[s.at[j]] += way * scale[j] + 0.5 * _STEP / (scale[j] * entries[j])
+        call_density(address, there, moved)
+        for d in range(z.size):
+            slope[d] += way * (moved[d] - (up[d] if way > 0.0 else down[d])) / _STEP
+    return 2
+
+
+@compiled(borrows=True, inside=True)
+def _slope_of_factor(  # noqa: PLR0913 - scratch space, too
+    address: int, s: System, z: FloatArray, grad: FloatArray, factor: FloatArray, depths: IntArray,
+    n_deep: int, slope: FloatArray, up: FloatArray, there: FloatArray, columns: FloatArray,
+) -> int:  # fmt: skip
+    """Slope by all of ``z`` of minus the log determinant of the precision; its gradients.
+
+    It is the sum of third derivatives, twice along the columns of L^-T of one depth.
+    """
+    for depth in range(n_deep):
+        for j in range(s.at.size):
+            columns[j] = 1.0 if depths[j] == depth else 0.0
+        solve_back(s, factor, columns)
+        for way in (_APART, -_APART):
+            for d in range(z.size):
+                there[d] = z[d]
+            for j in range(s.at.size):
+                there[s.at[j]] += way * columns[j]
+            call_density(address, there, up)
+            for d in range(z.size):
+                slope[d] += (up[d] - grad[d]) / _APART**2
+    return 2 * n_deep
+
+
 @compiled
 def marginal_density(
     address: int, s: System, z: FloatArray, scale: FloatArray, steps: FloatArray, slope: FloatArray
 ) -> tuple[bool, float, int]:
-    """Climb, and fill the gradient of the marginal density; whether all is finite, its log."""
+    """Climb, and fill the gradient of the marginal density; whether all is finite, its log.
+
+    That of the log determinant comes by all globals at once; with a sum of locals, or where columns
+    of L^-T are long, as in a chain, by differences along each.
+    """
     n, k, dim, n_entries = s.at.size, s.globals.size, z.size, s.rows.size + s.at.size + 1
     entries, factor, grad = np.empty(s.rows.size + 1), np.empty(n_entries), np.empty(dim)
     up, down, there, moved = np.empty(dim), np.empty(dim), np.empty(dim), np.empty(dim)
@@ -238,35 +306,41 @@ def marginal_density(
     )  # fmt: skip
     if not done:
         return False, -np.inf, n_gradients
-    are_alone = s.rows.size == n and s.summed.size == 0
-    if are_alone:
+    by_all, b, depths, n_more = np.zeros(dim), np.empty(n), np.empty(n, np.int64), 0
+    n_colours, n_deep = _n_colours(s), _depths(s, depths)
+    if s.rows.size == n and s.summed.size == 0:
         n_gradients += _over_widths(address, s, z, scale, entries, up, down, there)
         if not factorise(s, entries, factor, 0.0):
             return False, -np.inf, n_gradients
-    value -= half_log_det(s, factor)
-    half, b, other = half_log_det(s, factor), np.empty(n), np.empty(n_entries)
-    fallen = np.empty((_n_colours(s), n))
+        n_more = _slope_of_widths(
+            address, s, z, scale, entries, by_all, up, down, there, moved
+        )  # fmt: skip
+    elif s.summed.size == 0 and 2 * n_deep <= k * (1 + n_colours):
+        n_more = _slope_of_factor(
+            address, s, z, grad, factor, depths, n_deep, by_all, up, there, b
+        )  # fmt: skip
+    n_gradients += n_more
+    half, other, fallen = half_log_det(s, factor), np.empty(n_entries), np.empty((n_colours, n))
     for i in range(k):
         g = s.globals[i]
         n_gradients += _sensitivity(address, s, z, grad, factor, i, steps[i], b, up, there)
+        slope[i] = grad[g] + 0.5 * by_all[g]
+        # of the last Newton step that was not taken, to first order, too
+        for j in range(n):
+            slope[i] += b[j] * (grad[s.at[j]] + 0.5 * by_all[s.at[j]])
+        if n_more > 0:
+            continue
         for d in range(dim):
             there[d] = z[d]
         there[g] += steps[i]
         for j in range(n):
             there[s.at[j]] += steps[i] * b[j]
         call_density(address, there, up)
-        n_gradients += 1
-        if are_alone:
-            n_gradients += _over_widths(address, s, there, scale, entries, up, down, moved)
-        else:
-            n_gradients += _precision(address, s, there, up, scale, entries, down, moved, fallen)
+        n_gradients += 1 + _precision(address, s, there, up, scale, entries, down, moved, fallen)
         if not factorise(s, entries, other, 0.0):
             return False, -np.inf, n_gradients
-        slope[i] = grad[g] - (half_log_det(s, other) - half) / steps[i]
-        # of the last Newton step that was not taken, to first order
-        for j in range(n):
-            slope[i] += b[j] * grad[s.at[j]]
-    return True, value, n_gradients
+        slope[i] -= (half_log_det(s, other) - half) / steps[i]
+    return True, value - half, n_gradients
 
 
 @compiled

@@ -13,7 +13,7 @@ import numpy as np
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["System", "factorise", "half_log_det", "solve"]
+__all__ = ["System", "factorise", "half_log_det", "solve", "solve_back"]
 
 
 class System(NamedTuple):
@@ -107,12 +107,18 @@ def _solve_sparse(s: System, factor: FloatArray, b: FloatArray) -> float:
         square += b[j] * b[j]
         for e in range(first + 1, s.begins[j + 1]):
             b[s.rows[e]] -= factor[e] * b[j]
-    for j in range(n - 1, -1, -1):
+    solve_back(s, factor, b)
+    return square
+
+
+@compiled(borrows=True, inside=True)
+def solve_back(s: System, factor: FloatArray, b: FloatArray) -> None:
+    """Overwrite ``b`` by the solution with the factor's transpose, without the sum."""
+    for j in range(s.at.size - 1, -1, -1):
         first = s.begins[j]
         for e in range(first + 1, s.begins[j + 1]):
             b[j] -= factor[e] * b[s.rows[e]]
         b[j] /= factor[first]
-    return square
 
 
 @compiled(borrows=True, inside=True)
