@@ -102,7 +102,9 @@ def fit_gaussian(  # noqa: C901 - draws, regression, and each way to end
 
 def _divergence(a: GaussianBase, b: GaussianBase) -> float:
     """Kullback-Leibler divergence of Gaussians from a to b, in nats."""
-    squares = (b.to_base(a.mean[None]) ** 2).sum() + (b.to_base(b.mean + a.matrix.T) ** 2).sum()
+    both = a.is_diagonal and b.is_diagonal
+    spread = a.scale / b.scale if both else b.to_base(b.mean + a.matrix.T)
+    squares = (b.to_base(a.mean[None]) ** 2).sum() + (spread**2).sum()
     return float(0.5 * (squares - a.dim) + b.log_det_scale - a.log_det_scale)
 
 

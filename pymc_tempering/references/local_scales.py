@@ -154,15 +154,15 @@ def _density_scaled(
             first += slopes[0, 1 + j] * z[scales[i, j]]
             second += slopes[1, 1 + j] * z[scales[i, j]]
         a, c = np.exp(-_bounded(first)), np.exp(-_bounded(second))
-        h = np.exp(numbers[i, 2]) / (a + c)
-        shares[i] = h / (1.0 + h) / (a + c)
-        shares[i, 0] *= a
-        shares[i, 1] *= c
-        widths[i] = np.exp(numbers[i, 1]) / np.sqrt(1.0 + h)
-        z[values[i]] = numbers[i, 0] + widths[i] * u[values[i]]
-        log_det += numbers[i, 1]
+        sd, own = numbers[i, 1], numbers[i, 2]
+        both = a + c
+        share = own / (both + own) / both
+        shares[i, 0], shares[i, 1] = a * share, c * share
         # one logarithm for many
-        product *= 1.0 + h
+        square = (1.0 + own / both) / (sd * sd)
+        product *= square
+        widths[i] = 1.0 / np.sqrt(square)
+        z[values[i]] = numbers[i, 0] + widths[i] * u[values[i]]
         if not 1.0 / _MOST_PRODUCT < product < _MOST_PRODUCT or i == n - 1:
             log_det -= 0.5 * np.log(product)
             product = 1.0
@@ -207,7 +207,8 @@ def scaled(
     backend: str | None = None,  # noqa: ARG001  as all makers of densities take it
 ) -> CompiledDensity:
     """Give a density by coordinates in which values have one width each; log Z is the same."""
-    of_map = made.values, made.scales, made.numbers, made.slopes, made.laws
+    numbers = np.column_stack([made.numbers[:, 0], np.exp(made.numbers[:, 1:])])
+    of_map = made.values, made.scales, numbers, made.slopes, made.laws
     arrays: Sequence[Any] = [np.ascontiguousarray(array) for array in of_map]
     sizes = density.dim, *made.scales.shape, len(made.laws)
     density = replace(density, start=made.place)
