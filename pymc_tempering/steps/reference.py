@@ -344,13 +344,15 @@ class ReferenceChoice(Stateful):
         if self.fixed or len(ended.positions) < _ENOUGH_SCANS:
             return True
         variance = ended.variance
+        uncovered = uncovered_share(mixture.fits, ended.positions)
         # of one place no rare passage to another hides in the mean of swaps
-        if not (mixture.has_map or self.is_alone) and self.orbit is None:
-            uncovered = uncovered_share(mixture.fits, ended.positions)
-            if variance > COARSE or uncovered > MAX_UNCOVERED:
-                return False
-        if np.isnan(self.gaussian_variance) and variance > COARSE:
+        one = mixture.has_map or self.is_alone or self.orbit is not None
+        poor = not one and uncovered > MAX_UNCOVERED
+        if np.isnan(self.gaussian_variance) and (variance > COARSE or poor):
             self.gaussian_variance = self._on_trial(ladder.path.starting_from(None), ended, rng)
+        # a Gaussian to which no swap leads is no way back
+        if not one and (variance > COARSE or poor) and np.isfinite(self.gaussian_variance):
+            return False
         other = np.nan_to_num(self.gaussian_variance, nan=np.inf)
         again = predicted_moves(other, least_levels=3, n_tuned=ended.n_tuned)
         return predicted_moves(variance) <= again

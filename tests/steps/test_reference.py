@@ -224,9 +224,13 @@ def test_the_gaussian_comes_back_where_the_mixture_promised_too_much(rng):
 
 @pytest.mark.parametrize(("barrier", "before", "stays"), [
     (0.45, 1.0, True), (0.75, 1.0, True), (0.75, 0.45, False), (0.85, 4.0, False),
+    (0.85, np.inf, True),
 ])  # fmt: skip
 def test_the_mixture_goes_where_the_gaussian_would_take_less(barrier, before, stays, fits, rng):
-    """Or where it is beyond COARSE: several fits that are so poor are pieces of a mode."""
+    """Or where it is beyond COARSE: several fits that are so poor are pieces of a mode.
+
+    But not for a Gaussian to which no swap leads.
+    """
     choice = ReferenceChoice(fits, fits)
     ladder = chain(choice, rng).ladder
     choice.gaussian_variance = variance_of_barrier(before)
