@@ -242,7 +242,7 @@ class Tuner(Stateful):
         return (
             self.choice is not None
             and self.choice.settled
-            and self.round < len(self.lengths) - 2
+            and self.round < len(self.lengths) - 1
             and n_arrivals >= enough
             and abs(barrier - self.last[0]) <= 0.1 + 0.15 * barrier
         )
