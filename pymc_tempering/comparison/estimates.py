@@ -40,7 +40,8 @@ def resolve_estimates(
     `kwargs` are passed to :func:`pymc_tempering.estimate_logz` for models, each of which is a task
     of the executor. Anything else is an OptionError; different data, or a file without a run, are a
     DataError. A model that was not sampled to its end has an unknown log Z and a warning that names
-    it; where none was, that is a WorkerError or, after Ctrl-C, a KeyboardInterrupt.
+    it; where none was, that is the first error that one raised, a WorkerError or, after Ctrl-C, a
+    KeyboardInterrupt.
     """
     models = {name: as_run(unwrapped(model)) for name, model in models.items()}
     for name, model in models.items():
@@ -102,13 +103,18 @@ def _of_models(
         done = work.add("Models", len(tasks)).advance
         results = run_tasks(executor, sample, tasks, done=done, apart=True)
     lost = {task[0]: r.why for task, r in zip(tasks, results, strict=True) if isinstance(r, Lost)}
+    failed = [result for result in results if isinstance(result, Exception)]
+    if failed and len(lost) + len(failed) == len(tasks):
+        raise failed[0]
     if len(lost) == len(tasks):
         raise WorkerError(f"The workers of all models were lost, and lost again: {lost}")
     estimates = {}
     for (name, *_), result in zip(tasks, results, strict=True):
         estimate = result
         if not isinstance(result, LogZEstimate):
-            why = f"its worker was lost twice ({lost[name]})" if lost else "the call was stopped"
+            why = f"its worker was lost twice ({lost[name]})" if name in lost else (
+                f"{type(result).__name__}: {result}" if result else "the call was stopped"
+            )  # fmt: skip
             diagnostic = Diagnostic(
                 "interrupted",
                 f"the model {name!r} was not sampled to its end, and has no log Z: {why}.",
@@ -123,17 +129,22 @@ def _of_models(
     return estimates
 
 
-def _sampled(options: dict[str, Any], name: str, model: pm.Model, seed: int) -> LogZEstimate:
+def _sampled(
+    options: dict[str, Any], name: str, model: pm.Model, seed: int
+) -> LogZEstimate | Exception:
+    """Sample a model; what it raises is returned, so that others of the comparison are kept."""
     if not options.get("quiet"):
         _log.info("Sampling the model %r", name)
     try:
         return estimate_logz(model, random_seed=seed, **options)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  whatever it is
         error.add_note(f"It is the model {name!r} that raised this.")
-        raise
+        return error
 
 
-def _elsewhere(options: dict[str, Any], name: str, model: pm.Model, seed: int) -> LogZEstimate:
+def _elsewhere(
+    options: dict[str, Any], name: str, model: pm.Model, seed: int
+) -> LogZEstimate | Exception:
     """Sample a model in a worker, which may have no processes of its own, and nobody listens to."""
     with warnings.catch_warnings(action="ignore", category=TemperingWarning):
         there = {"cores": 1, "progressbar": False, "quiet": True}

@@ -62,13 +62,9 @@ def draw_level(log_masses: FloatArray, log_total: float, rng: np.random.Generato
 
 @compiled
 def draw_beta(
-    delta: float,
-    knots: FloatArray,
-    bias: FloatArray,
-    log_masses: FloatArray,
-    log_total: float,
+    delta: float, knots: FloatArray, bias: FloatArray, log_masses: FloatArray, log_total: float,
     rng: np.random.Generator,
-) -> float:
+) -> float:  # fmt: skip
     r"""Draw beta from :math:`p(\beta \mid z) \propto e^{\beta \delta - c(\beta)}` on [0, 1].
 
     A mixture over pieces of truncated exponentials, each by inverse transform (Graham & Storkey

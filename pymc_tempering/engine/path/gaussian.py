@@ -197,14 +197,9 @@ class GaussianBase:
 
     @classmethod
     def from_draws(
-        cls,
-        draws: FloatArray,
-        *,
-        full: bool | None = None,
-        shrinkage: float | None = None,
-        n_effective: float | None = None,
-        min_scale: FloatArray | float | None = None,
-    ) -> "GaussianBase":
+        cls, draws: FloatArray, *, full: bool | None = None, shrinkage: float | None = None,
+        n_effective: float | None = None, min_scale: FloatArray | float | None = None,
+    ) -> "GaussianBase":  # fmt: skip
         """Build a base from draws of shape (n, D), with scales that exist for any target.
 
         The options are those of :func:`pymc_tempering.engine.path.robust.robust_moments`.

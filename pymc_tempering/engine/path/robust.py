@@ -12,13 +12,9 @@ TAIL = 0.005
 
 
 def robust_moments(
-    draws: FloatArray,
-    *,
-    full: bool | None = None,
-    shrinkage: float | None = None,
-    n_effective: float | None = None,
-    min_scale: FloatArray | float | None = None,
-) -> tuple[FloatArray, FloatArray]:
+    draws: FloatArray, *, full: bool | None = None, shrinkage: float | None = None,
+    n_effective: float | None = None, min_scale: FloatArray | float | None = None,
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
     r"""Mean (D,) and scale of draws (n, D), with scales that exist for any target.
 
     Each coordinate is winsorised at its 0.5 % and 99.5 % quantiles, so that Cauchy draws have a

@@ -62,13 +62,9 @@ def _factor(x: FloatArray, index: int) -> float:
 
 @compiled(borrows=True, apart=True, inside=True)
 def log_map(
-    what: IntArray,
-    coefficients: FloatArray,
-    first: int,
-    last: int,
-    x: FloatArray,
+    what: IntArray, coefficients: FloatArray, first: int, last: int, x: FloatArray,
     gradient: FloatArray,
-) -> float:
+) -> float:  # fmt: skip
     """Log density in nats at ``x`` of shape (D,), and its gradient in ``gradient``.
 
     Of the terms ``first <= t < last``, and without constants: ``-(r r / 2 + sum s)`` where all
