@@ -165,10 +165,9 @@ class Account(Stateful):
         return int(np.clip((self.left - reserve) // most_of_scan, 0, n_scans))
 
 
-CHAIN_ERROR, MOST_CHAIN_ERROR = 0.04, 0.07
+CHAIN_ERROR, MOST_CHAIN_ERROR = 0.04, 0.05
 """Error of log Z in nats that the scans of a chain aim at, and that where its draws would take more
-than `CHEAP` gradients: 0.02 and 0.035 for four chains. With 0.05 `irt_3` took 157,000 gradients of
-draws for 83,000, 53 CPU seconds for 43, and a model of 800 values 1.4 million for 0.7."""
+than `CHEAP` gradients: 0.02 and 0.025 for four chains."""
 
 CHEAP = 10_000
 """Gradients of a chain's draws: with four chains about what NUTS takes."""
@@ -189,7 +188,7 @@ def error_for_its_price(scan_variance: float, scan_cost: float) -> float:
     Examples
     --------
     >>> [round(error_for_its_price(1.0, cost), 3) for cost in (2.0, 16.0, 1000.0)]
-    [0.04, 0.046, 0.07]
+    [0.04, 0.046, 0.05]
     """
     if not np.isfinite(scan_variance * scan_cost):
         return CHAIN_ERROR
