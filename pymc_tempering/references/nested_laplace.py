@@ -6,8 +6,8 @@ Q(g), which a few coloured directions show. Laplace's approximation of the margi
 .. math:: \log \tilde p(g) = \log p(g, x(g)) - \tfrac12 \log \det Q(g) + \text{const}
 
 (Tierney & Kadane 1986; Rue, Martino & Chopin 2009, eq. 3). Its gradient takes that of the log
-density at (g, x(g)), where the one by x is zero, and differences of the log determinant along
-x(g + h) = x(g) + Q^{-1} (d^2 log p / dx dg) h.
+density at (g, x(g)), where the one by x is zero, and of the log determinant along x(g + h) = x(g) +
+Q^{-1} (d^2 log p / dx dg) h: third derivatives twice along columns of L^{-T}, Q = L L^T.
 """
 
 from typing import NamedTuple

@@ -238,7 +238,8 @@ def _sensitivity(  # noqa: PLR0913 - scratch space, too
 def _depths(s: System, depths: IntArray) -> int:
     """Count those that depend on each local and are eliminated after it; the most, and one.
 
-    Columns of L^-T of one depth, for a factor L, have no neighbours in common (Liu 1990).
+    Columns of L^-T of one depth have no neighbours in common (Liu 1990, "The role of elimination
+    trees in sparse factorization", SIAM J. Matrix Anal. Appl. 11).
     """
     n_deep = 0
     for j in range(s.at.size - 1, -1, -1):
@@ -321,8 +322,7 @@ def marginal_density(
         )  # fmt: skip
     n_gradients += n_more
     half, other, fallen = half_log_det(s, factor), np.empty(n_entries), np.empty((n_colours, n))
-    for i in range(k):
-        g = s.globals[i]
+    for i, g in enumerate(s.globals):
         n_gradients += _sensitivity(address, s, z, grad, factor, i, steps[i], b, up, there)
         slope[i] = grad[g] + 0.5 * by_all[g]
         # of the last Newton step that was not taken, to first order, too
