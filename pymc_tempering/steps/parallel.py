@@ -36,6 +36,9 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["ParallelTempering"]
 
+_DEFAULT, _LOCAL = Hamiltonian(), Gist()
+"""How replicas move where nobody says, and where there are funnels; asked for by every draw."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LadderRequested(Requested):
@@ -211,8 +214,8 @@ class ParallelTempering(TemperedStep):
     def _chain_settings(self) -> ExplorerSettings:
         """How replicas of the chain under way move: by local step sizes where funnels were met."""
         settings = self._source.explorer
-        by_default = not self._requested.is_fixed and settings == Hamiltonian()
-        return Gist() if by_default and self._funnel_depth >= DEEP else settings
+        by_default = not self._requested.is_fixed and settings == _DEFAULT
+        return _LOCAL if by_default and self._funnel_depth >= DEEP else settings
 
     def _choice(self) -> ReferenceChoice:
         """What chooses the reference of a chain, from what the search found."""
