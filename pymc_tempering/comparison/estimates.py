@@ -22,7 +22,7 @@ from pymc_tempering.options import unwrapped
 from pymc_tempering.progress import phases
 from pymc_tempering.results.files import as_run
 from pymc_tempering.results.identity import describe_observed, observed_digest, recorded_identity
-from pymc_tempering.steps.executors import Lost, check_executor, run_tasks
+from pymc_tempering.steps.executors import Lost, check_executor, run_tasks, sendable
 from pymc_tempering.steps.spread import check_trace
 from pymc_tempering.steps.workers import check_workers
 
@@ -148,7 +148,8 @@ def _elsewhere(
     """Sample a model in a worker, which may have no processes of its own, and nobody listens to."""
     with warnings.catch_warnings(action="ignore", category=TemperingWarning):
         there = {"cores": 1, "progressbar": False, "quiet": True}
-        return _sampled(options | there, name, model, seed)
+        found = _sampled(options | there, name, model, seed)
+        return sendable(found) if isinstance(found, Exception) else found
 
 
 def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:

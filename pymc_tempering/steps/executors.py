@@ -21,7 +21,7 @@ from pymc_tempering.checkpoint.files import end_with_parent
 from pymc_tempering.errors import OptionError, TemperingError, WorkerError
 from pymc_tempering.private.of_pymc import start_method
 
-__all__ = ["Lost", "check_executor", "run_tasks"]
+__all__ = ["Lost", "check_executor", "run_tasks", "sendable"]
 
 _log = logging.getLogger("pymc")
 
@@ -196,7 +196,7 @@ def _work(call: _Call) -> Any:
             return _loaded(call[0])(*pickle.loads(call[1]))
     except Exception as error:  # noqa: BLE001 - raised again where the call came from
         text = traceback.format_exc()
-        return _Raised(_sendable(error), text)
+        return _Raised(sendable(error), text)
 
 
 @lru_cache(maxsize=1)
@@ -205,7 +205,8 @@ def _loaded(sent: bytes) -> Any:
     return pickle.loads(sent)
 
 
-def _sendable(error: Exception) -> Exception:
+def sendable(error: Exception) -> Exception:
+    """Give an error that another process can load: itself, or its name and text."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001 - whatever its class does when it is built again
