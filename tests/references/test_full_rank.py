@@ -8,7 +8,7 @@ from densities import toy
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM, fit_gaussian
+from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM, _divergence, fit_gaussian
 from pymc_tempering.references.quality import evaluate_elbo
 
 WIDE_DIM = MAX_FULL_RANK_DIM + 50
@@ -150,3 +150,13 @@ def test_a_fit_that_comes_to_one_that_is_known_ends_there(funnel, rng):
     narrow = GaussianBase(known.mean, 0.05 * known.scale)
     found, _ = fit_gaussian(funnel, start, rng, known=(narrow,))
     assert found is not narrow
+
+
+def test_the_divergence_of_gaussians_is_that_of_the_formula(rng):
+    """Of diagonal ones without their matrices, and of others."""
+    mean, other = rng.normal(size=(2, 4))
+    a, b = rng.uniform(0.5, 2.0, (2, 4))
+    exact = 0.5 * ((a / b) ** 2 + ((mean - other) / b) ** 2 - 1.0 - 2.0 * np.log(a / b)).sum()
+    for of, to in ((a, b), (np.diag(a), b), (a, np.diag(b)), (np.diag(a), np.diag(b))):
+        found = _divergence(GaussianBase(mean, of), GaussianBase(other, to))
+        assert found == pytest.approx(exact)

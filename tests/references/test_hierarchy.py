@@ -437,6 +437,30 @@ def test_of_many_globals_those_without_which_all_is_normal_come_first(monkeypatc
     assert [len(one.globals) for one in structures_of(density)[0]] == [2, 8, 7]
 
 
+def test_a_second_pass_is_begun_where_one_as_dear_as_the_first_can_be_paid(monkeypatch):
+    density = compile_density(two_levels())
+    structure, real, spent = structures_of(density)[0][0], NestedLaplace.at, []
+
+    def counted(self, g, units):
+        before = self.n_gradients
+        solved = real(self, g, units)
+        if len(g) > 50:  # nodes of a pass, and not of a profile
+            spent.append((before, self.n_gradients))
+        return solved
+
+    monkeypatch.setattr(NestedLaplace, "at", counted)
+
+    def n_passes(most):
+        spent.clear()
+        conditional_fit(density, structure, density.start, np.random.default_rng(8), most)
+        return len(spent)
+
+    assert n_passes(np.inf) == 2
+    before, after = spent[0]
+    dear = 2 * after - before
+    assert [n_passes(most) for most in (after, dear - 1, dear)] == [1, 1, 2]
+
+
 @pytest.mark.parametrize(("variances", "taken", "n_tried"), [
     ((0.5, 0.1, 0.1), 2, 1), ((4.0, 1.5, 0.1), 8, 2), ((4.0, 5.0, 4.5), 2, 3),
     ((9.0, 8.5, 8.1), None, 3), ((9.0, 3.0, 2.5), 7, 3),
