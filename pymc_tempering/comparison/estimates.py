@@ -22,7 +22,7 @@ from pymc_tempering.options import unwrapped
 from pymc_tempering.progress import phases
 from pymc_tempering.results.files import as_run
 from pymc_tempering.results.identity import describe_observed, observed_digest, recorded_identity
-from pymc_tempering.steps.executors import Lost, check_executor, run_tasks, sendable
+from pymc_tempering.steps.executors import Lost, check_executor, run_tasks
 from pymc_tempering.steps.spread import check_trace
 from pymc_tempering.steps.workers import check_workers
 
@@ -40,8 +40,7 @@ def resolve_estimates(
     `kwargs` are passed to :func:`pymc_tempering.estimate_logz` for models, each of which is a task
     of the executor. Anything else is an OptionError; different data, or a file without a run, are a
     DataError. A model that was not sampled to its end has an unknown log Z and a warning that names
-    it; where none was, that is the first error that one raised, a WorkerError or, after Ctrl-C, a
-    KeyboardInterrupt.
+    it; where none was: the first error, a WorkerError or, after Ctrl-C, a KeyboardInterrupt.
     """
     models = {name: as_run(unwrapped(model)) for name, model in models.items()}
     for name, model in models.items():
@@ -102,54 +101,46 @@ def _of_models(
     with phases(show) as work:
         done = work.add("Models", len(tasks)).advance
         results = run_tasks(executor, sample, tasks, done=done, apart=True)
-    lost = {task[0]: r.why for task, r in zip(tasks, results, strict=True) if isinstance(r, Lost)}
-    failed = [result for result in results if isinstance(result, Exception)]
-    if failed and len(lost) + len(failed) == len(tasks):
-        raise failed[0]
-    if len(lost) == len(tasks):
-        raise WorkerError(f"The workers of all models were lost, and lost again: {lost}")
+    if not any(isinstance(result, LogZEstimate) for result in results):
+        errors = [result for result in results if isinstance(result, Exception)]
+        lost = {t[0]: r.why for t, r in zip(tasks, results, strict=True) if isinstance(r, Lost)}
+        text = f"The workers of all models were lost, and lost again: {lost}"
+        raise errors[0] if errors else WorkerError(text)
     estimates = {}
     for (name, *_), result in zip(tasks, results, strict=True):
-        estimate = result
-        if not isinstance(result, LogZEstimate):
-            why = f"its worker was lost twice ({lost[name]})" if name in lost else (
-                f"{type(result).__name__}: {result}" if result else "the call was stopped"
-            )  # fmt: skip
-            diagnostic = Diagnostic(
-                "interrupted",
-                f"the model {name!r} was not sampled to its end, and has no log Z: {why}.",
-                "Sample it by itself, and pass its estimate.",
-                {"model": name},
-            )
-            method = str(options.get("method", "pt"))
-            estimate = LogZEstimate(np.nan, np.nan, method, np.empty(0), (diagnostic,))
-        if executor is not None or estimate is not result:
-            warn_of(estimate.warnings)
-        estimates[name] = estimate
+        sampled = isinstance(result, LogZEstimate)
+        estimates[name] = result if sampled else _unknown(name, result, options)
+        if executor is not None or not sampled:
+            warn_of(estimates[name].warnings)
     return estimates
 
 
-def _sampled(
-    options: dict[str, Any], name: str, model: pm.Model, seed: int
-) -> LogZEstimate | Exception:
-    """Sample a model; what it raises is returned, so that others of the comparison are kept."""
+def _unknown(name: str, result: Any, options: dict[str, Any]) -> LogZEstimate:
+    """Estimate of a model that was not sampled: lost with its worker, stopped, or with an error."""
+    why = "the call was stopped" if result is None else f"{type(result).__name__}: {result}"
+    if isinstance(result, Lost):
+        why = f"its worker was lost twice ({result.why})"
+    text = f"the model {name!r} was not sampled to its end, and has no log Z: {why}."
+    remedy = "Sample it by itself, and pass its estimate."
+    diagnostic = Diagnostic("interrupted", text, remedy, {"model": name})
+    return LogZEstimate(np.nan, np.nan, options.get("method", "pt"), np.empty(0), (diagnostic,))
+
+
+def _sampled(options: dict[str, Any], name: str, model: pm.Model, seed: int) -> LogZEstimate:
     if not options.get("quiet"):
         _log.info("Sampling the model %r", name)
     try:
         return estimate_logz(model, random_seed=seed, **options)
-    except Exception as error:  # noqa: BLE001  whatever it is
+    except Exception as error:
         error.add_note(f"It is the model {name!r} that raised this.")
-        return error
+        raise
 
 
-def _elsewhere(
-    options: dict[str, Any], name: str, model: pm.Model, seed: int
-) -> LogZEstimate | Exception:
+def _elsewhere(options: dict[str, Any], name: str, model: pm.Model, seed: int) -> LogZEstimate:
     """Sample a model in a worker, which may have no processes of its own, and nobody listens to."""
     with warnings.catch_warnings(action="ignore", category=TemperingWarning):
         there = {"cores": 1, "progressbar": False, "quiet": True}
-        found = _sampled(options | there, name, model, seed)
-        return sendable(found) if isinstance(found, Exception) else found
+        return _sampled(options | there, name, model, seed)
 
 
 def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:

@@ -136,7 +136,7 @@ def compare(
     OptionError
         If there are fewer than two models, or ``prior_probs`` does not match them.
     Exception
-        Whatever :func:`pymc_tempering.estimate_logz` raises of a model, with a note that names it.
+        Where all models raise: the first, with a note that names its model.
     WorkerError
         If the workers of all models were lost, twice.
     KeyboardInterrupt

@@ -21,7 +21,7 @@ from pymc_tempering.checkpoint.files import end_with_parent
 from pymc_tempering.errors import OptionError, TemperingError, WorkerError
 from pymc_tempering.private.of_pymc import start_method
 
-__all__ = ["Lost", "check_executor", "run_tasks", "sendable"]
+__all__ = ["Lost", "check_executor", "run_tasks"]
 
 _log = logging.getLogger("pymc")
 
@@ -68,8 +68,9 @@ def run_tasks(
     A number of processes is a pool that ends with the call; None is this process, one task after
     the other. The function is sent by cloudpickle, so that it may be of a script or a notebook, and
     loaded once a worker: what all tasks share belongs to it, as to a method its object. ``done`` is
-    called here after each task. ``apart`` is for few and long tasks: of a number of processes, do
-    lost ones again one after the other, each in a process that it cannot take others along with.
+    called here after each task. ``apart`` is for few and long tasks, none of which takes others
+    along: what one raises is returned in its place, and of a number of processes lost ones are done
+    again one after the other, each in a process of its own.
 
     Returned in the order of the tasks; :class:`Lost` where the worker ended, and ended again when
     the task was repeated. After Ctrl-C, ``None`` for tasks that had not ended; a KeyboardInterrupt
@@ -86,15 +87,15 @@ def run_tasks(
     try:
         if executor is None:
             for i, arguments in enumerate(tasks):
-                results[i] = function(*arguments)
+                results[i] = _here(function, arguments, apart)
                 done()
             return results
         sent = cloudpickle.dumps(function)
         calls = [(sent, cloudpickle.dumps(arguments)) for arguments in tasks]
         if not isinstance(executor, int) and not callable(getattr(executor, "submit", None)):
-            _by_map(executor, calls, results, done)
+            _by_map(executor, calls, results, done, apart)
             return results
-        lost = _submitted(executor, calls, dict.fromkeys(range(len(calls))), results, done)
+        lost = _submitted(executor, calls, dict.fromkeys(range(len(calls))), results, done, apart)
         if lost:
             _log.warning("The workers of tasks %s were lost; these are done again.", sorted(lost))
             again = [lost]
@@ -102,7 +103,7 @@ def run_tasks(
                 executor, again = 1, [{i: why} for i, why in lost.items()]
             lost = {}
             for which in again:
-                lost |= _submitted(executor, calls, which, results, done)
+                lost |= _submitted(executor, calls, which, results, done, apart)
     except KeyboardInterrupt:
         if all(result is None for result in results):
             raise
@@ -112,13 +113,19 @@ def run_tasks(
     return results
 
 
+def _here(function: Callable[..., Any], arguments: tuple[Any, ...], apart: bool) -> Any:
+    try:
+        return function(*arguments)
+    except Exception as error:
+        if apart:
+            return error
+        raise
+
+
 def _submitted(
-    executor: Any,
-    calls: list[_Call],
-    which: dict[int, Any],
-    results: list[Any],
-    done: Callable[[], None],
-) -> dict[int, str]:
+    executor: Any, calls: list[_Call], which: dict[int, Any], results: list[Any],
+    done: Callable[[], None], apart: bool,
+) -> dict[int, str]:  # fmt: skip
     """Fill in results of some calls; return those whose worker was lost, and how."""
     lost: dict[int, str] = {}
     with _pool(executor) as pool:
@@ -135,7 +142,7 @@ def _submitted(
                     # a terminal sends Ctrl-C to the workers too
                     raise broken
                 if broken is None:
-                    results[i] = _result(future.result())
+                    results[i] = _result(future.result(), apart)
                     done()
                 else:
                     lost[i] = f"{type(broken).__name__}: {broken}"
@@ -176,10 +183,12 @@ def _begin_worker(stopped: Any) -> None:
     end_with_parent(if_daemonic=False)
 
 
-def _by_map(pool: Any, calls: list[_Call], results: list[Any], done: Callable[[], None]) -> None:
+def _by_map(
+    pool: Any, calls: list[_Call], results: list[Any], done: Callable[[], None], apart: bool
+) -> None:
     # pools that hand on results as they come name it so
     for i, outcome in enumerate(getattr(pool, "imap", pool.map)(_work, calls)):
-        results[i] = _result(outcome)
+        results[i] = _result(outcome, apart)
         done()
 
 
@@ -196,7 +205,7 @@ def _work(call: _Call) -> Any:
             return _loaded(call[0])(*pickle.loads(call[1]))
     except Exception as error:  # noqa: BLE001 - raised again where the call came from
         text = traceback.format_exc()
-        return _Raised(sendable(error), text)
+        return _Raised(_sendable(error), text)
 
 
 @lru_cache(maxsize=1)
@@ -205,8 +214,7 @@ def _loaded(sent: bytes) -> Any:
     return pickle.loads(sent)
 
 
-def sendable(error: Exception) -> Exception:
-    """Give an error that another process can load: itself, or its name and text."""
+def _sendable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001 - whatever its class does when it is built again
@@ -214,8 +222,11 @@ def sendable(error: Exception) -> Exception:
     return error
 
 
-def _result(outcome: Any) -> Any:
+def _result(outcome: Any, apart: bool) -> Any:
     if not isinstance(outcome, _Raised):
         return outcome
-    cause = None if isinstance(outcome.error, TemperingError) else WorkerError(outcome.traceback)
-    raise outcome.error from cause
+    error = outcome.error
+    error.__cause__ = None if isinstance(error, TemperingError) else WorkerError(outcome.traceback)
+    if apart:
+        return error
+    raise error
