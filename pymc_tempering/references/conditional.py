@@ -80,7 +80,7 @@ def conditional_fit(
 ) -> ConditionalFit:  # fmt: skip
     """Fit the map of a hierarchy, from a place ``start`` (D,) with a density.
 
-    Finding its globals takes ``most`` gradients at most, and so does that with a second pass.
+    Finding its globals takes ``most`` gradients at most, and so it does with a second pass.
     """
     nested = NestedLaplace(density, structure, start, most)
     found = _first_gaussian(nested, start, rng)
@@ -93,7 +93,6 @@ def conditional_fit(
     # each time nodes are where the globals have been found to be, tails included
     for _ in range(_PASSES):
         if best is not None:
-            # another as dear as the last
             if 2 * nested.n_gradients - n_before > most:
                 break
             laws = _with_tails([_profile(nested, best, i) for i in range(k)], best)

@@ -46,7 +46,7 @@ _N_PLACES, _N_VALUES = 32, 50  # draws of the scales, and values seen at each
 _N_SCANS = 400  # of a run from the start: after 200 the scale of a horseshoe was not there yet
 _WIDER = 2.0  # spread that is added to the logarithms of scales, as drawn from the prior
 _STEP = 1e-3  # in standard deviations of the prior, of differences of gradients
-_MOST_EXPONENT, _MOST_PRODUCT = 200.0, 1e200  # of log curvatures, that products stay numbers
+_MOST_EXPONENT, _MOST_PRODUCT = 200.0, 1e100  # of log curvatures, that products stay numbers
 
 _LEAST_EXPLAINED = 0.75
 """Share of the variance of log curvatures that the scales have to explain."""

@@ -344,14 +344,14 @@ class ReferenceChoice(Stateful):
         if self.fixed or len(ended.positions) < _ENOUGH_SCANS:
             return True
         variance = ended.variance
-        uncovered = uncovered_share(mixture.fits, ended.positions)
         # of one place no rare passage to another hides in the mean of swaps
         one = mixture.has_map or self.is_alone or self.orbit is not None
-        poor = not one and uncovered > MAX_UNCOVERED
-        if np.isnan(self.gaussian_variance) and (variance > COARSE or poor):
+        uncovered = 0.0 if one else uncovered_share(mixture.fits, ended.positions)
+        poor = variance > COARSE or uncovered > MAX_UNCOVERED
+        if poor and np.isnan(self.gaussian_variance):
             self.gaussian_variance = self._on_trial(ladder.path.starting_from(None), ended, rng)
         # a Gaussian to which no swap leads is no way back
-        if not one and (variance > COARSE or poor) and np.isfinite(self.gaussian_variance):
+        if poor and not one and np.isfinite(self.gaussian_variance):
             return False
         other = np.nan_to_num(self.gaussian_variance, nan=np.inf)
         again = predicted_moves(other, least_levels=3, n_tuned=ended.n_tuned)

@@ -254,7 +254,7 @@ def _slope_of_widths(  # noqa: PLR0913 - scratch space, too
     address: int, s: System, z: FloatArray, scale: FloatArray, entries: FloatArray,
     slope: FloatArray, up: FloatArray, down: FloatArray, there: FloatArray, moved: FloatArray,
 ) -> int:  # fmt: skip
-    """Slope by all of ``z`` of minus the log determinant of :func:`_over_widths`; its gradients."""
+    """Add to ``slope`` (D,) that of minus the log determinant of :func:`_over_widths`, by ``z``."""
     for way in (1.0, -1.0):
         for d in range(z.size):
             there[d] = z[d]
@@ -271,7 +271,7 @@ def _slope_of_factor(  # noqa: PLR0913 - scratch space, too
     address: int, s: System, z: FloatArray, grad: FloatArray, factor: FloatArray, depths: IntArray,
     n_deep: int, slope: FloatArray, up: FloatArray, there: FloatArray, columns: FloatArray,
 ) -> int:  # fmt: skip
-    """Slope by all of ``z`` of minus the log determinant of the precision; its gradients.
+    """Add to ``slope`` (D,) that of minus the log determinant of the precision, by ``z``.
 
     It is the sum of third derivatives, twice along the columns of L^-T of one depth.
     """
