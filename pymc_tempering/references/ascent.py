@@ -139,14 +139,9 @@ def _note(path: FloatArray, n: int, u: FloatArray, value: float) -> None:
 
 @compiled(borrows=True, apart=True, inside=True)
 def _step(
-    at: tuple[int, FloatArray, FloatArray],
-    u: FloatArray,
-    value: float,
-    slope: float,
-    direction: FloatArray,
-    trial: FloatArray,
-    work: FloatArray,
-) -> tuple[float, int]:
+    at: tuple[int, FloatArray, FloatArray], u: FloatArray, value: float, slope: float,
+    direction: FloatArray, trial: FloatArray, work: FloatArray,
+) -> tuple[float, int]:  # fmt: skip
     """Fill ``trial`` with a point uphill, and ``work[0]`` with the gradient there.
 
     The step satisfies the weak Wolfe conditions, by bisection (Lewis & Overton 2013), which needs
@@ -200,14 +195,10 @@ def _has_come(
 
 @compiled(borrows=True, apart=True, inside=True)
 def _climb(
-    at: tuple[int, FloatArray, FloatArray],
-    u: FloatArray,
-    first: tuple[float, FloatArray],
-    most: int,
-    known: tuple[FloatArray, float],
-    path: FloatArray,
+    at: tuple[int, FloatArray, FloatArray], u: FloatArray, first: tuple[float, FloatArray],
+    most: int, known: tuple[FloatArray, float], path: FloatArray,
     scratch: tuple[FloatArray, FloatArray, FloatArray],
-) -> tuple[float, int, bool]:
+) -> tuple[float, int, bool]:  # fmt: skip
     """Move ``u`` uphill; return the value there, the number of gradients, and whether it ended.
 
     ``first`` is the value at ``u`` and the gradient with respect to ``z``, empty where they are
@@ -266,15 +257,10 @@ def _climb(
 
 @compiled(borrows=True)
 def _climb_each(
-    at: tuple[int, FloatArray, FloatArray],
-    u: FloatArray,
-    first: tuple[FloatArray, FloatArray],
-    most: int,
-    known: tuple[FloatArray, float],
-    path: FloatArray,
-    scratch: tuple[FloatArray, FloatArray, FloatArray],
-    out: FloatArray,
-) -> None:
+    at: tuple[int, FloatArray, FloatArray], u: FloatArray, first: tuple[FloatArray, FloatArray],
+    most: int, known: tuple[FloatArray, float], path: FloatArray,
+    scratch: tuple[FloatArray, FloatArray, FloatArray], out: FloatArray,
+) -> None:  # fmt: skip
     values, grads = first
     for n in range(u.shape[0]):
         here = (values[n], grads[n])
@@ -300,15 +286,11 @@ class Ascents(NamedTuple):
 
 @density_guard()
 def ascend(
-    density: Density,
-    starts: FloatArray,
-    coordinates: Coordinates,
-    *,
-    most_gradients: int = MOST_GRADIENTS,
-    n_path: int = 0,
+    density: Density, starts: FloatArray, coordinates: Coordinates, *,
+    most_gradients: int = MOST_GRADIENTS, n_path: int = 0,
     first: tuple[FloatArray, FloatArray] | None = None,
     known: tuple[FloatArray, float] | None = None,
-) -> Ascents:
+) -> Ascents:  # fmt: skip
     """Climb to a local maximum from each of several starts ``z`` (n, D).
 
     The first steps go along the gradient in ``coordinates``: those of a Gaussian like the modes

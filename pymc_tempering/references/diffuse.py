@@ -39,13 +39,9 @@ _N_LOOKED_AT = 64
 
 
 def find_diffuse(
-    density: Density,
-    fits: Sequence[LocalFit],
-    negligible: float,
-    rng: np.random.Generator,
-    most: float = np.inf,
-    starts: GaussianBase | None = None,
-) -> tuple[list[LocalFit], int]:
+    density: Density, fits: Sequence[LocalFit], negligible: float, rng: np.random.Generator,
+    most: float = np.inf, starts: GaussianBase | None = None,
+) -> tuple[list[LocalFit], int]:  # fmt: skip
     """Look for wide mass around the best fits, and where starts are drawn.
 
     ``negligible`` are nats below the best mass at which a component does not matter. ``starts`` is

@@ -78,16 +78,9 @@ class QuickEvidence(NamedTuple):
 
 
 def quick_evidence(
-    density: Density,
-    start: FloatArray,
-    rng: np.random.Generator,
-    *,
-    prior_points: FloatArray,
-    n_starts: int,
-    target_se: float,
-    n_draws: int = N_DRAWS,
-    most: float = np.inf,
-) -> QuickEvidence:
+    density: Density, start: FloatArray, rng: np.random.Generator, *, prior_points: FloatArray,
+    n_starts: int, target_se: float, n_draws: int = N_DRAWS, most: float = np.inf,
+) -> QuickEvidence:  # fmt: skip
     """Estimate log Z from a Gaussian at the one mode that all ascents lead to.
 
     The first ascent begins at the start (D,). The others begin where the density is highest among
@@ -114,14 +107,9 @@ def quick_evidence(
 
 
 def evidence_at_mode(
-    density: Density,
-    mode: OneMode,
-    rng: np.random.Generator,
-    *,
-    target_se: float,
-    n_draws: int = N_DRAWS,
-    most: float = np.inf,
-) -> QuickEvidence:
+    density: Density, mode: OneMode, rng: np.random.Generator, *, target_se: float,
+    n_draws: int = N_DRAWS, most: float = np.inf,
+) -> QuickEvidence:  # fmt: skip
     """Estimate log Z from the Gaussian of a mode, or else from a fit that begins there."""
     if mode.base is None:
         return QuickEvidence(np.nan, np.nan, np.nan, np.nan, mode.n_gradients, mode.doubt)
@@ -143,15 +131,9 @@ def evidence_at_mode(
 
 
 def evidence_from(
-    density: Density,
-    base: GaussianBase,
-    rng: np.random.Generator,
-    *,
-    target_se: float,
-    n_draws: int = N_DRAWS,
-    most_draws: int = MOST_DRAWS,
-    most: float = np.inf,
-) -> QuickEvidence:
+    density: Density, base: GaussianBase, rng: np.random.Generator, *, target_se: float,
+    n_draws: int = N_DRAWS, most_draws: int = MOST_DRAWS, most: float = np.inf,
+) -> QuickEvidence:  # fmt: skip
     """Log Z from draws of one Gaussian, as many as the target takes, and what is to be doubted."""
     z, weights, of_base = defensive_weights(density, base, rng, N_DRAWS)
     variance = trimmed_variance(of_base)

@@ -31,13 +31,9 @@ class OneMode(NamedTuple):
 
 
 def one_mode(
-    density: Density,
-    start: FloatArray,
-    prior_points: FloatArray,
-    rng: np.random.Generator,
-    n_starts: int,
-    most: float,
-) -> OneMode:
+    density: Density, start: FloatArray, prior_points: FloatArray, rng: np.random.Generator,
+    n_starts: int, most: float,
+) -> OneMode:  # fmt: skip
     """Ascend from several starts; there is a mode where all lead to one place."""
     dim = start.size
     # of the places, halved inwards once, the differences for the curvature, and the ascents, which

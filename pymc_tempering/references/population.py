@@ -25,14 +25,9 @@ MOST_ROUNDS = 40
 
 
 def fit_by_draws(
-    density: Density,
-    start: FloatArray,
-    rng: np.random.Generator,
-    *,
-    prior_points: FloatArray,
-    most: float = np.inf,
-    report: Report = unwatched,
-) -> Prepared:
+    density: Density, start: FloatArray, rng: np.random.Generator, *, prior_points: FloatArray,
+    most: float = np.inf, report: Report = unwatched,
+) -> Prepared:  # fmt: skip
     """Fit one Gaussian to a density that has no gradient.
 
     From ``prior_points`` (n, D), draws of the prior, or without enough of them points around the

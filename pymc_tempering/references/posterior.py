@@ -67,14 +67,9 @@ class PosteriorDraws:
         return f"PosteriorDraws {digest}"
 
     def prepare(
-        self,
-        density: Density,
-        rng: np.random.Generator,
-        *,
-        effort: Effort | None = NEARBY,
-        prior_points: FloatArray,
-        report: Report = unwatched,
-    ) -> Prepared:
+        self, density: Density, rng: np.random.Generator, *, effort: Effort | None = NEARBY,
+        prior_points: FloatArray, report: Report = unwatched,
+    ) -> Prepared:  # fmt: skip
         """Fit the modes of the draws, and look where a density of more data has moved them.
 
         Ascents start from draws of each mode, and of the prior: ``prior_points`` (m, D). ``effort``

@@ -153,13 +153,9 @@ UNKNOWN = ImportanceEvidence(-np.inf, 0.0, 0)
 
 
 def importance_evidence(
-    density: Density,
-    modes: Sequence[GaussianBase],
-    rng: np.random.Generator,
-    n_draws: int = N_IMPORTANCE,
-    *,
-    orbit: Orbit | None = None,
-) -> ImportanceEvidence:
+    density: Density, modes: Sequence[GaussianBase], rng: np.random.Generator,
+    n_draws: int = N_IMPORTANCE, *, orbit: Orbit | None = None,
+) -> ImportanceEvidence:  # fmt: skip
     r"""Weight draws of all fits against their mixture, so that no place counts twice.
 
     .. math:: \hat Z = \frac{1}{KN} \sum_{k=1}^K \sum_{n=1}^N

@@ -113,14 +113,9 @@ class Surroundings:
     """
 
     def __init__(
-        self,
-        places: FloatArray,
-        units: FloatArray,
-        prior_points: FloatArray | None,
-        *,
-        own_units: bool = False,
-        jitter: bool = True,
-    ) -> None:
+        self, places: FloatArray, units: FloatArray, prior_points: FloatArray | None, *,
+        own_units: bool = False, jitter: bool = True,
+    ) -> None:  # fmt: skip
         self._places, self._units, self._own_units = places, units, own_units
         self._prior = places[:0] if prior_points is None else prior_points
         self._prior_share = 0.0 if not len(self._prior) else 0.5 if jitter else 1.0

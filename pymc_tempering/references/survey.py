@@ -146,14 +146,9 @@ class Survey:
             self.units = np.maximum(1.0, first.fit.base.standard_deviation)
 
     def climb(
-        self,
-        starts: FloatArray,
-        *,
-        first: tuple[FloatArray, FloatArray] | None = None,
-        counted: bool = True,
-        most: int = MOST_GRADIENTS,
-        part: str = "ascents",
-    ) -> list[int]:
+        self, starts: FloatArray, *, first: tuple[FloatArray, FloatArray] | None = None,
+        counted: bool = True, most: int = MOST_GRADIENTS, part: str = "ascents",
+    ) -> list[int]:  # fmt: skip
         """Ascend, take note, and return the numbers of the places reached.
 
         ``first`` are values and gradients at the starts, where they are known.

@@ -57,13 +57,9 @@ _N_TAIL = 1000
 
 
 def fit_maps(
-    density: Density,
-    found: Prepared,
-    rng: np.random.Generator,
-    *,
-    most: float = np.inf,
+    density: Density, found: Prepared, rng: np.random.Generator, *, most: float = np.inf,
     report: Report = unwatched,
-) -> Prepared:
+) -> Prepared:  # fmt: skip
     """Give fits better shapes where they need them, and drop those that a map makes needless.
 
     With fewer than 10,000 gradients left of ``most``, or after two runs without a shape, no further
