@@ -182,7 +182,7 @@ def compiled(
     if borrows:
         options |= no_reference_counts()
     # no function is called from C; `numba.cfunc` makes its own
-    options |= {"no_cfunc_wrapper": True, "no_cpython_wrapper": inside}
+    options |= {"no_cfunc_wrapper": True, "no_cpython_wrapper": inside, "error_model": "numpy"}
 
     def decorate(function: Callable[..., Any]) -> Any:
         made = numba.njit(nogil=True, cache=True, **options)(function)
