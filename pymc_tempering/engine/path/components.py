@@ -14,7 +14,7 @@ from pymc_tempering.types import FloatArray, IntArray
 __all__ = ["Components", "component_excess", "is_diagonal", "log_mixture", "no_components",
            "widest"]  # fmt: skip
 
-_MANY = 32
+_MANY = 12
 """Coordinates from which vector instructions gain more than they cost to begin with."""
 
 NEGLIGIBLE = 37.0
@@ -84,6 +84,13 @@ def _start(components: Components, k: int, i: int) -> np.uint64:
     return np.uint64(components.starts[k * components.means.shape[1] + i])
 
 
+@compiled(borrows=True, inside=True)
+def _has_diagonal(components: Components, k: int) -> bool:
+    """Whether a component has one entry in each row."""
+    dim = components.means.shape[1]
+    return components.starts[(k + 1) * dim] - components.starts[k * dim] == dim
+
+
 # sums in any order, as in :mod:`.path`: in order each addition waits for the one before; and by
 # indices without a sign, since where one may be negative the compiler uses no vector instructions
 @compiled(borrows=True, fastmath={"reassoc", "contract"}, inside=True)
@@ -91,6 +98,14 @@ def _log_of_many(
     components: Components, k: int, u: FloatArray, pull: FloatArray, floor: float
 ) -> float:
     log_density = components.log_scales[k + 1]
+    if _has_diagonal(components, k):
+        square, mean = 0.0, components.means[k]
+        diagonal = components.entries[_start(components, k, 0) :]
+        for i in range(u.shape[0]):
+            pull[i] = diagonal[i] * (mean[i] - u[i])
+            square += pull[i] * pull[i]
+        log_density -= 0.5 * square
+        return log_density if log_density >= floor else -np.inf
     for i in range(u.shape[0]):
         total = 0.0
         begin, start = np.uint64(components.begins[k, i]), _start(components, k, i)
@@ -126,6 +141,11 @@ def _log_of_map(
 def _add_pull(
     components: Components, k: int, weight: float, pull: FloatArray, residual: FloatArray
 ) -> None:
+    if _has_diagonal(components, k):
+        diagonal = components.entries[_start(components, k, 0) :]
+        for i in range(pull.shape[0]):
+            residual[i] += weight * diagonal[i] * pull[i]
+        return
     for i in range(pull.shape[0]):
         force = weight * pull[i]
         begin, start = np.uint64(components.begins[k, i]), _start(components, k, i)

@@ -86,7 +86,7 @@ def test_density_in_low_rank_coordinates(rng):
 
 
 def test_density_and_gradient_in_many_dimensions(rng):
-    """40 of them, where vector instructions take over: dense, banded and mapped components."""
+    """40, where vector instructions take over: dense, banded, mapped and diagonal components."""
     dim = 40
     dense, banded = (np.tril(0.2 * rng.normal(size=(dim, dim)), -1) for _ in range(2))
     banded[np.abs(np.subtract.outer(range(dim), range(dim))) > 2] = 0.0
@@ -98,14 +98,15 @@ def test_density_and_gradient_in_many_dimensions(rng):
             np.full(dim, 0.3), rng.normal(size=(dim, dim)) / 4.0 + np.eye(dim),
             Terms(np.array([[7, MEAN, 2, 5], [39, 1, 7, -1]]), np.array([0.4, -0.2])),
         ),
+        GaussianBase(rng.normal(size=dim), np.exp(0.5 * rng.normal(size=dim))),
     )  # fmt: skip
     coordinates = Coordinates.of(GaussianBase(np.full(dim, 0.1), np.linspace(0.5, 2.0, dim)))
-    mixture = Mixture(fits, np.array([0.5, 0.2, 0.3]))
+    mixture = Mixture(fits, np.array([0.4, 0.2, 0.3, 0.1]))
     begins = mixture.in_coordinates(coordinates).begins
     assert begins[0].max() == 0 < begins[1].max()
     target = testing.scaled_normal(dim=dim, sd=0.7)
-    z, component = mixture.draw(40, coordinates, rng)
-    assert set(component) == {0, 1, 2, 3}
+    z, component = mixture.draw(60, coordinates, rng)
+    assert set(component) == {0, 1, 2, 3, 4}
     near = component > 0  # far out, where the wide component is, differences are not as exact
     check_mixture(mixture, coordinates, target, z[near], 1e-8)
 
