@@ -59,22 +59,55 @@ def _of_global(m: Arrays, u: FloatArray, i: int) -> tuple[float, float]:
 
 
 @compiled(borrows=True, inside=True)
-def _of_local(m: Arrays, u: FloatArray, j: int) -> tuple[float, float, float, float, float]:
-    """Mean, log scale and scale of a local's residual, and what its only parent does to both."""
+def _of_local(m: Arrays, u: FloatArray, j: int) -> tuple[float, float]:
+    """Mean and log scale of a local's residual."""
     c = m.mean.size + j
     if m.pair.shape[0] == 0 or m.begins[j + 1] != m.begins[j] + 1:
-        return m.shift[c], m.log_scale[c], m.width[c], 0.0, 0.0
-    of_parent = u[m.mean.size + m.parents[m.begins[j]]]
-    by_mean, by_scale = m.pair[j, 0] * of_parent, m.pair[j, 1]
-    size, slope = bounded(of_parent)
-    more = by_scale * size
-    return (
-        m.shift[c] + by_mean * of_parent, m.log_scale[c] + more, m.width[c] * np.exp(more),
-        2.0 * by_mean, by_scale * slope,
-    )  # fmt: skip
+        return m.shift[c], m.log_scale[c]
+    parent = u[m.mean.size + m.parents[m.begins[j]]]
+    size = bounded(parent)[0]
+    return m.shift[c] + m.pair[j, 0] * parent * parent, m.log_scale[c] + m.pair[j, 1] * size
 
 
 # sums in any order, as in :mod:`.path`, so that the compiler can use vector instructions
+@compiled(borrows=True, fastmath={"reassoc", "contract"}, inside=True)
+def _residuals(m: Arrays, u: FloatArray, gap: FloatArray, law: FloatArray) -> float:
+    """Fill the residuals of all locals, and in five rows what derivatives are made of.
+
+    Those are their slopes, that of the log determinant, what of them is scaled, and what an only
+    parent does to mean and log scale. Return the log determinant.
+    """
+    k, n = m.mean.size, gap.size
+    mine, width, skew, shift = u[k:], m.width[k:], m.skew[k:], m.shift[k:]
+    slopes, curves, scaled, by_mean, by_scale = law[0], law[1], law[2], law[3], law[4]
+    for j in range(n):
+        value, slope, curve = warp(mine[j], skew[j])
+        slopes[j] = width[j] * slope
+        curves[j] = curve / slope
+        scaled[j] = width[j] * value
+    for j in range(n):
+        gap[j] = shift[j] + scaled[j]
+    for j in range(m.pair.shape[0]):
+        by_mean[j] = by_scale[j] = 0.0
+        if m.begins[j + 1] == m.begins[j] + 1:
+            parent = mine[m.parents[m.begins[j]]]
+            size, slope = bounded(parent)
+            times = np.exp(m.pair[j, 1] * size)
+            gap[j] += m.pair[j, 0] * parent * parent + (times - 1.0) * scaled[j]
+            slopes[j] *= times
+            scaled[j] *= times
+            by_mean[j] = 2.0 * m.pair[j, 0] * parent
+            by_scale[j] = m.pair[j, 1] * slope
+    log_det = 0.0
+    # logarithms are dear, and so many slopes have no overflow
+    for first in range(0, n, 16):
+        product = 1.0
+        for slope in slopes[first : first + 16]:
+            product *= slope
+        log_det += np.log(product)
+    return log_det
+
+
 @compiled(borrows=True, fastmath={"reassoc", "contract"}, inside=True)
 def _features(
     m: Arrays, t: FloatArray, v: FloatArray, near: FloatArray, lat: FloatArray, out: FloatArray
@@ -126,9 +159,9 @@ def map_forward(m: Arrays, u: FloatArray, z: FloatArray, scratch: Scratch) -> fl
 
     In the scratch space log precisions become sizes, which are dear to compute twice.
     """
-    t, v, near, lat, out, gap = scratch
+    t, v, near, lat, out, gap, law = scratch
     k, n = t.size, gap.size
-    log_det = 0.0
+    log_det = _residuals(m, u, gap, law)
     for i in range(k):
         mean, log_scale = _of_global(m, u, i)
         value, slope, _ = warp_tail(u[i], m.skew[i], m.tail[i, :])
@@ -140,24 +173,16 @@ def map_forward(m: Arrays, u: FloatArray, z: FloatArray, scratch: Scratch) -> fl
             total += m.root[i, j] * t[j]
         z[m.order[i]] = total
     _features(m, t, v, near, lat, out)
-    slopes = 1.0
+    slopes, log_precision, places = out[2 * n :], out[n : 2 * n], m.order[k:]
     for j in range(n - 1, -1, -1):
-        c = k + j
-        value, slope, _ = warp(u[c], m.skew[c])
-        mean, log_scale, width, _, _ = _of_local(m, u, j)
-        total = mean + width * value
+        total = gap[j]
         for e in range(m.begins[j], m.begins[j + 1]):
-            total -= out[2 * n + e] * gap[m.parents[e]]
+            total -= slopes[e] * gap[m.parents[e]]
         gap[j] = total
-        size = np.exp(-out[n + j])
-        z[m.order[c]] = _about(m, t, j) + size * (out[j] + total)
-        log_det += log_scale - out[n + j]
-        out[n + j] = size
-        # logarithms are dear, and so many slopes have no overflow
-        slopes *= slope
-        if j % 16 == 0:
-            log_det += np.log(slopes)
-            slopes = 1.0
+        log_det -= log_precision[j]
+        size = np.exp(-log_precision[j])
+        z[places[j]] = _about(m, t, j) + size * (out[j] + total)
+        log_precision[j] = size
     if m.summed.size:
         first = out.size - n - 1
         moved = np.expm1(-out[first + n]) * _sum(m, out, gap)
@@ -178,23 +203,21 @@ def _sum(m: Arrays, out: FloatArray, gap: FloatArray) -> float:
 
 @compiled(fastmath={"reassoc", "contract"}, inside=True)
 def _pull_back_of_sum(
-    m: Arrays, grad_z: FloatArray, out: FloatArray, gap: FloatArray, pull: FloatArray,
-    by_out: FloatArray,
-) -> None:  # fmt: skip
-    """Add what the sum adds to the derivatives by residuals and by what locals depend on."""
+    m: Arrays, grad_z: FloatArray, out: FloatArray, gap: FloatArray, pull: FloatArray
+) -> None:
+    """Fill what the sum adds to the derivatives by residuals, and those by what only it needs."""
     k, n = m.mean.size, gap.size
     first = out.size - n - 1
     left = np.exp(-out[first + n])
     total = _sum(m, out, gap)
     force = 0.0
     for j in range(n):
-        force += grad_z[m.order[k + j]] * out[first + j]
-        by_out[first + j] = (left - 1.0) * total * grad_z[m.order[k + j]]
-    by_out[first + n] = -left * total * force - 1.0
+        of_local = grad_z[m.order[k + j]]
+        force += of_local * out[first + j]
+        out[first + j] = (left - 1.0) * total * of_local
+    out[first + n] = -left * total * force - 1.0
     for j in m.summed:
-        more = (left - 1.0) * force * out[n + j]
-        pull[j] += more
-        by_out[n + j] -= more * gap[j]
+        pull[j] = (left - 1.0) * force * out[n + j]
 
 
 @compiled(fastmath={"reassoc", "contract"}, inside=True)
@@ -203,38 +226,38 @@ def pull_back_through(
 ) -> None:
     """Gradient by u of a density of z with gradient `grad_z`, plus that of the log determinant.
 
-    After :func:`map_forward` with the same scratch space, which is overwritten.
+    After :func:`map_forward` with the same scratch space, where derivatives by what locals depend
+    on, most of the numbers of a map, take the place of what they are by.
     """
-    t, v, near, lat, out, gap = scratch
+    t, v, near, lat, out, gap, law = scratch
     k, n, n_functions = t.size, gap.size, lat.size
-    by_lat, by_out, by_t = np.zeros(n_functions), np.empty(out.size), np.zeros(k)
-    pull, by_affine = np.empty(n), np.zeros(k)
+    by_lat, by_t, by_affine, pull = np.zeros(n_functions), np.zeros(k), np.zeros(k), np.zeros(n)
+    if m.summed.size:
+        _pull_back_of_sum(m, grad_z, out, gap, pull)
     for j in range(n):
         of_local = grad_z[m.order[k + j]]
-        by_mean = of_local * out[n + j]
-        by_out[j] = pull[j] = by_mean
-        by_out[n + j] = -by_mean * (out[j] + gap[j]) - 1.0
+        by_mean, of_sum = of_local * out[n + j], pull[j]
+        pull[j] = by_mean + of_sum
+        out[n + j] = -by_mean * (out[j] + gap[j]) - of_sum * gap[j] - 1.0
+        out[j] = by_mean
         for i in range(k):
             by_affine[i] += m.affine[j, 1 + i] * of_local
-    if m.summed.size:
-        _pull_back_of_sum(m, grad_z, out, gap, pull, by_out)
+    slopes, mine = out[2 * n :], grad[k:]
     for j in range(n):
-        grad[k + j] = 0.0
-    for j in range(n):
-        c = k + j
-        value, slope, curve = warp(u[c], m.skew[c])
         own = pull[j]
         for e in range(m.begins[j], m.begins[j + 1]):
             p = m.parents[e]
-            by_out[2 * n + e] = -own * gap[p]
-            pull[p] -= out[2 * n + e] * own
-        _, _, width, by_mean, by_scale = _of_local(m, u, j)
-        grad[c] += own * width * slope + curve / slope
-        if by_mean != 0.0 or by_scale != 0.0:
-            parent = k + m.parents[m.begins[j]]
-            grad[parent] += own * by_mean + (own * width * value + 1.0) * by_scale
+            pull[p] -= slopes[e] * own
+            slopes[e] = -own * gap[p]
+    for j in range(n):
+        mine[j] = pull[j] * law[0, j] + law[1, j]
+    for j in range(m.pair.shape[0]):
+        if law[3, j] != 0.0 or law[4, j] != 0.0:
+            mine[m.parents[m.begins[j]]] += (
+                pull[j] * law[3, j] + (pull[j] * law[2, j] + 1.0) * law[4, j]
+            )
     for first in range(0, out.size, _TILE):
-        tile = by_out[first : first + _TILE]
+        tile = out[first : first + _TILE]
         for r in range(n_functions):
             loadings, total = m.loadings[r, first : first + _TILE], 0.0
             for o in range(tile.size):
@@ -273,11 +296,12 @@ def pull_back_through(
 
 @compiled(inside=True)
 def _scratch(m: Arrays) -> Scratch:
-    # globals, these in lengths, kernels at nodes, shared functions, what they make, gaps of locals
+    # globals, these in lengths, kernels at nodes, shared functions, what they make, gaps of locals,
+    # derivatives of their residuals
     k, n, n_nodes, n_functions = m.mean.size, m.begins.size - 1, m.nodes.shape[0], m.trend.shape[1]
     return (
         np.empty(k), np.empty(k), np.empty(n_nodes), np.empty(n_functions),
-        np.empty(m.constants.size), np.empty(n),
+        np.empty(m.constants.size), np.empty(n), np.empty((5, n)),
     )  # fmt: skip
 
 
@@ -293,7 +317,7 @@ def forward_all(m: Arrays, u: FloatArray, z: FloatArray, log_det: FloatArray) ->
 def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
     """Fill the rows of ``u`` that the map takes to those of ``z``."""
     k, n = m.mean.size, m.begins.size - 1
-    t, v, near, lat, out, gap = _scratch(m)
+    t, v, near, lat, out, gap, _ = _scratch(m)
     inverse = np.linalg.inv(m.root)
     for row in range(z.shape[0]):
         for i in range(k):
@@ -318,11 +342,11 @@ def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
                 gap[j] += out[first + j] * more * np.exp(out[n + j])
         for j in range(n - 1, -1, -1):
             c = k + j
-            mean, _, width, _, _ = _of_local(m, u[row], j)
+            mean, log_scale = _of_local(m, u[row], j)
             residual = gap[j] - mean
             for e in range(m.begins[j], m.begins[j + 1]):
                 residual += out[2 * n + e] * gap[m.parents[e]]
-            u[row, c] = unwarp(residual / width, m.skew[c])
+            u[row, c] = unwarp(residual * np.exp(-log_scale), m.skew[c])
 
 
 @compiled
