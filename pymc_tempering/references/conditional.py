@@ -25,7 +25,7 @@ from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.full_rank import fit_gaussian
-from pymc_tempering.references.interpolated import interpolated
+from pymc_tempering.references.interpolated import interpolated, pruned
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.quality import LADDER, N_MANY, TRIMMED, trimmed_variance
 from pymc_tempering.types import FloatArray
@@ -118,6 +118,7 @@ def conditional_fit(
         # says nothing of the mass
         if best is None or lowest > LADDER or k > MANY_GLOBALS:
             break
+    best = best and pruned(best, lowest)
     return ConditionalFit(best, lowest, nested.n_gradients + n_spent)
 
 

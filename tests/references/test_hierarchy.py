@@ -15,7 +15,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering import testing
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays
-from pymc_tempering.engine.path.conditional_laws import Laws
+from pymc_tempering.engine.path.conditional_laws import BOUND, Laws
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.errors import BaseError, DataError
@@ -33,6 +33,7 @@ from pymc_tempering.references.conditional import (
     conditional_fit,
 )
 from pymc_tempering.references.hierarchy import Hierarchy
+from pymc_tempering.references.interpolated import pruned
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, unwatched
 from pymc_tempering.references.quality import EXACT, GOOD, log_weights, trimmed_variance
@@ -87,6 +88,51 @@ def summed_map() -> ConditionalMap:
 
 
 BOTH = pytest.mark.parametrize("made", [some_map(), summed_map()], ids=["plain", "summed"])
+
+
+def by_formula(m: Arrays, u):
+    """What :mod:`.conditional` writes, for one ``u``, by plain loops."""
+
+    def bounded(x):
+        return x / np.sqrt(1.0 + (x / BOUND) ** 2)
+
+    def warped(u, skew, tails=(0.0, 0.0)):
+        power = 1.0 + tails[0 if u < 0.0 else 1]
+        s = np.sinh(power * np.arcsinh(u)) / power
+        return s + skew * np.sqrt(1.0 + s * s)
+
+    t, y, z = np.empty(K), np.zeros(N), np.empty(K + N)
+    for i in range(K):
+        log_scale = m.log_scale[i] + sum(m.scale[i, j] * bounded(u[j]) for j in range(i))
+        mean = m.shift[i] + m.linear[i, :i] @ u[:i]
+        mean += sum(m.bend[i, j, k] * u[j] * u[k] for j in range(i) for k in range(j + 1))
+        t[i] = mean + np.exp(log_scale) * warped(u[i], m.skew[i], m.tail[i])
+    v = bounded(t)
+    near = np.exp(-0.5 * ((v / m.lengths - m.nodes) ** 2).sum(axis=1))
+    made = m.constants + (m.trend[0] + v @ m.trend[1:] + near @ m.weights) @ m.loadings
+    offset, log_precision, slopes, of_sum = np.split(made, [N, 2 * N, 2 * N + m.parents.size])
+    for j in range(N)[::-1]:
+        c, edges = K + j, range(m.begins[j], m.begins[j + 1])
+        mean, log_scale = m.shift[c], m.log_scale[c]
+        if len(m.pair) and len(edges) == 1:
+            parent = u[K + m.parents[edges[0]]]
+            mean += m.pair[j, 0] * parent**2
+            log_scale += m.pair[j, 1] * bounded(parent)
+        y[j] = mean + np.exp(log_scale) * warped(u[c], m.skew[c])
+        y[j] -= sum(slopes[e] * y[m.parents[e]] for e in edges)
+    x = m.affine @ np.append(1.0, t) + np.exp(-log_precision) * (offset + y)
+    if m.summed.size:
+        total = (np.exp(-log_precision) * y)[m.summed].sum()
+        x -= (1.0 - np.exp(-of_sum[N])) * of_sum[:N] * total
+    z[m.order] = np.append(m.mean + m.root @ t, x)
+    return z
+
+
+@BOTH
+def test_a_map_is_what_its_formula_says(made):
+    u = np.random.default_rng(4).normal(size=(10, K + N))
+    expected = [by_formula(made.arrays, row) for row in u]
+    np.testing.assert_allclose(made.from_base(u), expected, rtol=1e-5, atol=1e-6)
 
 
 @BOTH
@@ -455,7 +501,7 @@ def test_a_second_pass_is_begun_where_one_as_dear_as_the_first_can_be_paid(monke
 
 @pytest.mark.parametrize(("variances", "taken", "n_tried"), [
     ((0.5, 0.1, 0.1), 2, 1), ((4.0, 1.5, 0.1), 8, 2), ((4.0, 5.0, 4.5), 2, 3),
-    ((9.0, 8.5, 8.1), None, 3), ((9.0, 3.0, 2.5), 7, 3),
+    ((13.0, 12.5, 12.1), None, 3), ((13.0, 9.0, 2.5), 7, 3),
 ])  # fmt: skip
 @pytest.mark.parametrize("most_bent", [25, 1])
 def test_further_globals_are_tried_where_a_map_is_coarse(
@@ -474,8 +520,8 @@ def test_further_globals_are_tried_where_a_map_is_coarse(
     monkeypatch.setattr(hierarchy_module, "conditional_fit", fit)
     monkeypatch.setattr(hierarchy_module, "MOST_BENT", most_bent)
     monkeypatch.setattr(hierarchy_module, "_variance_by_run", lambda *_: (0.0, 0))
-    if most_bent == 1 and min(variances) <= 8.0:
-        n_tried = int(np.argmax(np.array(variances) <= 8.0)) + 1
+    if most_bent == 1 and min(variances) <= 12.0:
+        n_tried = int(np.argmax(np.array(variances) <= 12.0)) + 1
         taken = (2, 8, 7)[n_tried - 1]
     found, n_gradients = Hierarchy.of(density)
     assert sizes == [2, 8, 7][:n_tried]
@@ -511,11 +557,11 @@ def test_a_narrow_map_loses_mass_where_the_fit_loses_none():
     assert lost > 20.0 * LEAST_ERROR > 20.0 * share_lost(nested, found.map)
 
 
-@pytest.mark.parametrize("narrower", [0.0, 1.6])
+@pytest.mark.parametrize("narrower", [0.0, 2.5])
 def test_a_map_that_its_own_draws_find_good_is_refused_for_mass_it_lacks(narrower, monkeypatch):
     """With k globals s times as wide, V is k (1 - s^2)^2 / 2 by these, and k (1 / s - s)^2 / 2.
 
-    Two globals, and s of 0.2: 0.9 and 23.
+    Two globals, and s of 0.08: 1.0 and 150.
     """
     density, real = compile_density(groups()), hierarchy_module.conditional_fit
     normal = GaussianBase(np.zeros(density.dim), np.ones(density.dim))
@@ -535,6 +581,31 @@ def test_a_map_that_its_own_draws_find_good_is_refused_for_mass_it_lacks(narrowe
     found = Hierarchy.of(density)[0]
     assert (found is None) == bool(narrower)
     assert found is None or found.variance < 1.0
+
+
+def test_what_a_map_leaves_out_in_the_end_makes_it_little_worse():
+    density = compile_density(groups())
+    made = conditional_fit(
+        density, structures_of(density)[0][0], density.start, np.random.default_rng(8)
+    ).map
+    assert made is not None
+
+    def v_of(one):
+        unit = GaussianBase(np.zeros(density.dim), np.ones(density.dim))
+        rng = np.random.default_rng(9)
+        return log_weights(through_map(density, one), unit, rng, 2000).var()
+
+    n, v = len(made.arrays.loadings), v_of(made)
+    less = pruned(made, 30.0)
+    # a nat of variance, of which draws in 16 dimensions and 2000 say a tenth
+    assert 1 <= len(less.arrays.loadings) < n
+    assert v_of(less) < v + 1.5
+    assert len(pruned(made, 0.0).arrays.loadings) == n
+    # what a sum is moved by goes on adding up to 1
+    some = pruned(summed_map(), 1e3)
+    assert len(some.arrays.loadings) == 1
+    u = np.random.default_rng(5).normal(size=(4, K + N))
+    np.testing.assert_allclose(some.to_base(some.from_base(u)), u, atol=1e-8)
 
 
 def test_only_what_lacks_a_nat_is_lost():
