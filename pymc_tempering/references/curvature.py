@@ -40,9 +40,13 @@ def _fall(value: float, above: float, below: float, rise: float) -> float:
 def _second_differences(
     address: int, z: FloatArray, steps: FloatArray, longest: FloatArray, wanted_fall: float
 ) -> tuple[FloatArray, FloatArray, int]:
-    """Precision, gradient, and the number of gradients; ``steps`` become those that were taken."""
-    dim, there = z.size, z.copy()
-    precision, here, up, down = np.empty((dim, dim)), np.empty(dim), np.empty(dim), np.empty(dim)
+    """Precision, gradient, and the number of gradients; ``steps`` become those that were taken.
+
+    Of the precision in many dimensions its diagonal alone, (D, 1).
+    """
+    dim, there, columns = z.size, z.copy(), z.size if z.size <= MOST_DIM else 1
+    precision = np.empty((dim, columns))
+    here, up, down = np.empty(dim), np.empty(dim), np.empty(dim)
     value = call_density(address, there, here)
     n_gradients = 1
     for i in range(dim):
@@ -66,23 +70,22 @@ def _second_differences(
             if 0.02 <= fall / wanted_fall <= 10.0 or 0.99 < factor < 1.01:
                 break
             steps[i] *= factor
-        for j in range(dim):
-            if has_up and has_down:
-                precision[i, j] = (down[j] - up[j]) / (2.0 * steps[i])
-            elif has_up:
-                precision[i, j] = (here[j] - up[j]) / steps[i]
-            elif has_down:
-                precision[i, j] = (down[j] - here[j]) / steps[i]
-            else:
-                precision[i, j] = 0.0
+        if not has_up:
+            up[:] = here
+        if not has_down:
+            down[:] = here
+        length = (has_up + has_down) * steps[i]
+        for column in range(columns):
+            j = column if columns == dim else i
+            precision[i, column] = (down[j] - up[j]) / length
     return precision, here, n_gradients
 
 
 def _wants_all(precision: FloatArray) -> bool:
     """Whether all entries of a precision are worth a dense map, or those of its diagonal do."""
     dim = len(precision)
-    if not MAX_FULL_RANK_DIM < dim <= MOST_DIM:
-        return 1 < dim <= MAX_FULL_RANK_DIM
+    if dim <= MAX_FULL_RANK_DIM:
+        return dim > 1
     eigenvalues = np.linalg.eigvalsh(precision)
     # at a saddle they say where down is
     if eigenvalues[0] <= 0.0:
@@ -123,13 +126,15 @@ def curvature_at(
     )
     precision[~np.isfinite(precision)] = 0.0
     slope = np.nan_to_num(gradient, posinf=0.0, neginf=0.0) * steps
-    scaled = precision * np.outer(steps, steps)
-    scaled = 0.5 * (scaled + scaled.T)
     vectors = None
-    if _wants_all(scaled):
-        eigenvalues, vectors = np.linalg.eigh(scaled)
+    if z.size > MOST_DIM:
+        eigenvalues = precision[:, 0] * steps**2
     else:
+        scaled = precision * np.outer(steps, steps)
+        scaled = 0.5 * (scaled + scaled.T)
         eigenvalues = np.diagonal(scaled)
+        if _wants_all(scaled):
+            eigenvalues, vectors = np.linalg.eigh(scaled)
     # in units of the steps, where a curvature is about 0.1, less is flat
     sizes = np.maximum(np.abs(eigenvalues), 1e-4)
     if vectors is None:

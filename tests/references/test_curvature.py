@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 from densities import toy
 
-from pymc_tempering.references.curvature import curvature_at
+from pymc_tempering.references.curvature import MOST_DIM, curvature_at
 from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM
 
 MANY = MAX_FULL_RANK_DIM + 20
 
 
-def chain_of(correlation):
+def chain_of(correlation, dim=MANY):
     """Density of a chain of many normals of unequal scale whose neighbours are correlated."""
     left = 1.0 - correlation**2
 
-    @toy(MANY)
+    @toy(dim)
     def density(z, grad):
         total, before = 0.0, 0.0
-        for i in range(MANY):
+        for i in range(dim):
             grad[i] = 0.0
-        for i in range(MANY):
+        for i in range(dim):
             sd = 1.0 + 0.1 * i
             x = z[i] / sd
             step, variance = (x - correlation * before, left) if i else (x, 1.0)
@@ -100,3 +100,16 @@ def test_in_many_dimensions_dense_where_much_is_gained(correlation):
         np.testing.assert_allclose(base.scale, np.linalg.inv(cov).diagonal() ** -0.5, rtol=1e-3)
     else:
         np.testing.assert_allclose(base.covariance, cov, rtol=1e-3, atol=1e-3)
+
+
+def test_in_more_dimensions_still_the_diagonal_alone():
+    dim = MOST_DIM + 1
+    base, is_maximum, _, n_gradients = curvature_at(chain_of(0.6, dim), np.zeros(dim), np.ones(dim))
+    # of all but the two ends, by the neighbours on both sides
+    precisions = np.full(dim, (1.0 + 0.6**2) / (1.0 - 0.6**2))
+    precisions[[0, -1]] = 1.0 / (1.0 - 0.6**2)
+    assert is_maximum
+    assert base.is_diagonal
+    expected = (1.0 + 0.1 * np.arange(dim)) / np.sqrt(precisions)
+    np.testing.assert_allclose(base.scale, expected, rtol=1e-3)
+    assert n_gradients >= 2 * dim
