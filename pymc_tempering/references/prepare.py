@@ -62,7 +62,7 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
             spent += n_ascents
             if is_alone:
                 # ends of ascents on slopes of funnels are not worth the gradients of many modes
-                effort = effort.for_one_mode()
+                effort = effort.for_one_mode(n_ascents)
                 # the map's own normal, which takes no matrix
                 known = GaussianBase(np.zeros(density.dim), np.ones(density.dim))
             start, bend = np.zeros(density.dim), False
@@ -128,12 +128,9 @@ def shared_generator(rng: np.random.Generator) -> np.random.Generator:
 
 
 def fit_base(
-    model: "pm.Model | None" = None,
-    *unknown: object,
-    search: str = "default",
-    random_seed: int | np.random.Generator | None = None,
-    **options: object,
-) -> GaussianBase:
+    model: "pm.Model | None" = None, *unknown: object, search: str = "default",
+    random_seed: int | np.random.Generator | None = None, **options: object,
+) -> GaussianBase:  # fmt: skip
     """Fit a Gaussian base to a model, as the steps do.
 
     1. Ascents from draws of the prior and from jitter around the initial point and the first mode:

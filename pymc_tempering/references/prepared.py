@@ -65,12 +65,13 @@ class Effort(NamedTuple):
             n_for_seldom=min(self.n_for_seldom, most / 2),
         )
 
-    def for_one_mode(self) -> "Effort":
+    def for_one_mode(self, spent: int) -> "Effort":
         """Effort of what is known to have one mode of its globals: no more for many, or seldom.
 
-        Half of it for starts and ascents, as in :meth:`within`.
+        Half of it for starts and ascents, as in :meth:`within`, and at least a third of what one
+        mode gets where as much was ``spent`` on the globals alone.
         """
-        n = int(min(self.n_gradients, self.n_for_one_mode))
+        n = int(min(self.n_gradients, max(self.n_for_one_mode - spent, self.n_for_one_mode / 3)))
         return self._replace(n_gradients=n, most=min(self.most, 2.0 * n), n_for_seldom=0.0)
 
     def end(self, dim: int, n_modes: int, *, seldom: bool = False) -> float:

@@ -502,6 +502,13 @@ def test_a_search_with_one_mode_ends_early_unless_it_is_thorough(gaussian, bimod
     assert SEARCHES["default"].n_for_one_mode < SEARCHES["default"].n_gradients
 
 
+def test_what_globals_took_is_not_spent_again_on_their_one_mode():
+    found = {n: SEARCHES["default"].for_one_mode(n) for n in (0, 6000, 40_000)}
+    assert [effort.n_gradients for effort in found.values()] == [15_000, 9000, 5000]
+    assert all(effort.most == 2 * effort.n_gradients for effort in found.values())
+    assert SEARCHES["default"].within(4000).for_one_mode(0).n_gradients == 2000
+
+
 HOLDS_NOTHING = 30.0
 lonely = two_gaussians(
     np.array([0.0, -HOLDS_NOTHING]), np.array([[0.0] * 2, [9.0, 6.0]]), np.array([[1.0] * 2] * 2)
