@@ -98,7 +98,8 @@ def estimate_many(  # noqa: PLR0913 - every option by its name, as of estimate_l
         mean (D,) and the standard deviations (D,) or lower Cholesky factor (D, D) of a Gaussian, or
         a GaussianBase, on the unconstrained values in the order of ``model.value_vars``. Log Z is
         by importance sampling from it; where its weights vary too much, from a fit that starts are
-        drawn from it for; else it is the base of the run, but for "joint_ct".
+        drawn from it for; else it is the base of the run, but for "joint_ct", unless the fit has
+        a V of up to 1. That fit is the base then, with any ``reference``.
     threads : int
         Of this process, that take the quick way in blocks of data sets, default 1. Runs come after
         them. Results are the same for any number.

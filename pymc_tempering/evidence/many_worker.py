@@ -38,6 +38,7 @@ from pymc_tempering.references.importance import (
     quick_evidence,
 )
 from pymc_tempering.references.one_mode import mode_near
+from pymc_tempering.references.quality import FAIR
 from pymc_tempering.types import FloatArray
 
 __all__ = ["FIT", "IMPORTANCE", "NEIGHBOUR", "Many", "Outcome", "Quick", "Worker", "reference_at"]
@@ -322,7 +323,11 @@ class Worker:
         options = {"cores": 1, "progressbar": False, "quiet": True} | many.options
         if row.step is not None:
             options["target_se"] = many.target_se
-            if quick.base is not None:
+            found, asked = quick.found, {"base", "adapt_base"} & options.keys()
+            if found is not None and found.variance <= FAIR and not asked:
+                # what a run would look for: only the weights in its tails are in doubt
+                options |= {"base": found.base, "adapt_base": False}
+            elif quick.base is not None:
                 options.setdefault("base", quick.base)
         if many.max_gradients is not None:
             options["max_gradients"] = max(many.max_gradients - spent, 1)

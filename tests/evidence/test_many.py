@@ -13,11 +13,14 @@ from scipy import stats
 from scipy.integrate import quad
 
 from pymc_tempering import estimate_many
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, DataError, OptionError, TemperingWarning
 from pymc_tempering.evidence import blocks as module
 from pymc_tempering.evidence import many_worker
 from pymc_tempering.evidence.all_blocks import STOPPED
 from pymc_tempering.model.open_data import Refillable
+from pymc_tempering.references import importance
+from pymc_tempering.references.quality import FAIR
 from pymc_tempering.steps.parallel import ParallelTempering
 
 N, N_OBS = 40, 10
@@ -393,6 +396,33 @@ def test_a_reference_is_the_base_of_runs(seed):
     mass, _ = quad(lambda x: prior.pdf(x) * likelihood.pdf(x**2), -9, 9, points=[-2, 0, 2])
     error = many.dataset["log_marginal_likelihood"] - np.log(mass)
     assert abs(error.item()) < 4.5 * many.dataset["se"].item()
+
+
+def test_a_run_begins_at_a_fit_of_which_only_the_weights_are_in_doubt(
+    model, data, exact, seed, monkeypatch
+):
+    """Unless its V is large, or the user gave a base."""
+    asked, real = [], many_worker.estimate_logz
+
+    def noted(*args, **options):
+        asked.append(options)
+        return real(*args, **options)
+
+    monkeypatch.setattr(many_worker, "estimate_logz", noted)
+    monkeypatch.setattr(importance, "MOST_K", -np.inf)
+    many = estimated(model, {"y": data[:2]}, seed, **SHORT)
+    assert (many.dataset["how"] == "pt").all()
+    assert (many.dataset["V"] <= FAIR).all()
+    assert [options["adapt_base"] for options in asked] == [False, False]
+    assert (asked[0]["base"].mean != asked[1]["base"].mean).all()
+    assert np.abs(scores(many, exact[:2])).max() < 4.5
+    given = GaussianBase(np.zeros(2), np.full(2, 2.0))
+    estimated(model, {"y": data[:1]}, seed, base=given, **SHORT)
+    assert asked[-1]["base"] == given
+    assert "adapt_base" not in asked[-1]
+    monkeypatch.setattr(many_worker, "FAIR", 0.0)
+    estimated(model, {"y": data[:1]}, seed, **SHORT)
+    assert "base" not in asked[-1]
 
 
 def test_data_sets_of_other_lengths(model, seed, rng):
