@@ -26,8 +26,8 @@ _UNEXPLAINED = 1e-4, 1e-2
 thousandth of the V before, within these. `gp_states` took 171, and 2.1 ms, for 74 and 0.4."""
 
 _MOST_LEFT_OUT = 0.03
-"""Share of V that a map may gain by what is left out of it in the end. `gp_states` has 45 functions
-for 74, 2 % more V, and takes 0.30 ms for 0.40."""
+"""Share of V that a map may gain by what is left out of it in the end: `gp_states` has 50 functions
+for 74, and takes 0.31 ms for 0.40 (benchmarks/README.md)."""
 
 _NUGGET = 1e-6
 """Variance of the interpolation at nodes, of one: Newton steps end, and rounding."""
