@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_tempering.engine.path.conditional import ConditionalMap
-from pymc_tempering.references.conditional import _profile
+from pymc_tempering.references.conditional import _ALONG, _profile
 from pymc_tempering.references.nested_laplace import NestedLaplace
 
 LEAST_ERROR = 0.001
@@ -12,7 +12,19 @@ LEAST_ERROR = 0.001
 
 def share_lost(nested: NestedLaplace, made: ConditionalMap) -> float:
     """Largest share of the mass along a global that a map loses, by Laplace's approximation."""
-    return max(share_of_profile(*_profile(nested, made, i)) for i in range(made.n_globals))
+    return max(
+        share_of_profile(_profile(nested, made, i), through(nested, made, i))
+        for i in range(made.n_globals)
+    )
+
+
+def through(nested: NestedLaplace, made: ConditionalMap, i: int) -> np.ndarray:
+    """Log density through the map along a global, in nats above what it is in the middle."""
+    places = np.sort([*_ALONG, 0.0])
+    u = np.zeros((len(places), made.dim))
+    u[:, i] = places
+    values = made.pulled_back(nested.density.address, u)[0]
+    return values - values[len(places) // 2]
 
 
 def share_of_profile(log_mass: np.ndarray, through: np.ndarray) -> float:

@@ -95,7 +95,7 @@ def conditional_fit(
         if best is not None:
             if 2 * nested.n_gradients - n_before > most:
                 break
-            laws = _with_tails([_profile(nested, best, i) for i in range(k)], best)
+            laws = _with_tails(nested, best)
         g = _alone(mean, root, laws).from_base(_nodes(k, rng))
         solved = nested.at(g, np.sqrt((root**2).sum(axis=1)))
         solved = solved.at(np.isfinite(solved.log_marginal))
@@ -118,45 +118,42 @@ def conditional_fit(
         # says nothing of the mass
         if best is None or lowest > LADDER or k > MANY_GLOBALS:
             break
-    best = best and pruned(best, lowest)
+    best = best and _finished(nested, best, lowest)
     return ConditionalFit(best, lowest, nested.n_gradients + n_spent)
 
 
-class _Profile(NamedTuple):
-    """Log marginal density along a global, by its standard normal, and that through the map.
+def _profile(nested: NestedLaplace, made: ConditionalMap, i: int) -> FloatArray:
+    """Log marginal density along a global, by its standard normal, at `_ALONG` and 0, ascending.
 
-    In nats above what they are in the middle, at `_ALONG` and 0, ascending; -inf where there is no
-    mode of the locals.
+    In nats above what it is in the middle; -inf where there is no mode of the locals.
     """
-
-    log_mass: FloatArray
-    through: FloatArray
-
-
-def _profile(nested: NestedLaplace, made: ConditionalMap, i: int) -> _Profile:
-    k = made.n_globals
-    places = np.sort([*_ALONG, 0.0])
-    u = np.zeros((len(places), made.dim))
+    k, places = made.n_globals, np.sort([*_ALONG, 0.0])
+    u = np.zeros((len(places), k))
     u[:, i] = places
     # the middle first, from which the others start
     order = np.argsort(np.abs(places), kind="stable")
-    through = made.pulled_back(nested.density.address, u)[0]
-    g, log_det = _alone(made.arrays.mean, made.arrays.root, made.laws).forward(u[:, :k])
+    g, log_det = _alone(made.arrays.mean, made.arrays.root, made.laws).forward(u)
     solved = nested.at(g[order], np.sqrt((made.arrays.root**2).sum(axis=1)))
     log_mass = np.empty(len(places))
     log_mass[order] = solved.log_marginal + log_det[order]
-    middle = order[0]
-    if not np.isfinite(log_mass[middle]):
-        return _Profile(np.full(len(places), -np.inf), through)
-    return _Profile(log_mass - log_mass[middle], through - through[middle])
+    middle = log_mass[order[0]]
+    return log_mass - middle if np.isfinite(middle) else np.full(len(places), -np.inf)
 
 
-def _with_tails(profiles: list[_Profile], made: ConditionalMap) -> Laws:
+def _finished(nested: NestedLaplace, made: ConditionalMap, variance: float) -> ConditionalMap:
+    """The map with its own tails, which regressions on draws narrow, and nothing that is idle."""
+    if variance <= LADDER and made.n_globals <= MANY_GLOBALS:
+        made = made.with_laws(_with_tails(nested, made))
+    return pruned(made, variance)
+
+
+def _with_tails(nested: NestedLaplace, made: ConditionalMap) -> Laws:
     """Laws whose globals have the shortest tails that leave no mass beyond, on either side."""
     laws = made.laws
     tail = np.array(laws.tail)
     places = np.sort([*_ALONG, 0.0])
-    for i, (log_mass, _) in enumerate(profiles):
+    for i in range(made.n_globals):
+        log_mass = _profile(nested, made, i)
         for side, far in enumerate((places <= -3.0, places >= 3.0)):
             u = np.abs(places[far])
             # without the tail that is there: the density by r, of which u is a function

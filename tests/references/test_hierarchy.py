@@ -608,6 +608,33 @@ def test_what_a_map_leaves_out_in_the_end_makes_it_little_worse():
     np.testing.assert_allclose(some.to_base(some.from_base(u)), u, atol=1e-8)
 
 
+@pytest.mark.parametrize("of_map", [8, 1])
+def test_tails_are_those_of_the_map_that_is_used(of_map):
+    """Its share of the exact mass near a scale of 0, where the logarithm's tail is exponential.
+
+    Of 200 draws in the lowest thousandth, more than 130. With the tails of the first pass alone it
+    was 49 to 111 for three seeds, and log Z 5 of its errors too low.
+    """
+    y = np.linspace(-1.0, 2.4, 8)
+    with pm.Model() as model:
+        mu, tau = pm.Normal("mu", 1.0, 3.0), pm.HalfNormal("tau", 2.0)
+        pm.Normal("y", pm.Normal("site", mu, tau, shape=8), 1.2, observed=y)
+    log_tau, mean = np.linspace(-12.0, 3.0, 1501), np.linspace(-8.0, 9.0, 401)
+    sd = np.hypot(np.exp(log_tau), 1.2)[:, None, None]
+    log_p = norm.logpdf(y, mean[:, None], sd).sum(axis=2) + norm.logpdf(mean, 1.0, 3.0)
+    log_p += (log_tau - np.exp(2.0 * log_tau) / 8.0)[:, None]
+    share = np.exp(log_p - log_p.max()).sum(axis=1)
+    lowest = log_tau[np.searchsorted(np.cumsum(share / share.sum()), 0.001)]
+    density = compile_density(model)
+    made = conditional_fit(
+        density, structures_of(density)[0][0], density.start, np.random.default_rng(of_map)
+    ).map
+    assert made is not None
+    u = np.random.default_rng(3).standard_normal((200_000, density.dim))
+    found = (made.from_base(u)[:, density.points.names.index("tau_log__")] < lowest).sum()
+    assert 130 < found < 500
+
+
 def test_only_what_lacks_a_nat_is_lost():
     """Of a normal profile the share at -3, of which the map has a twentieth, and both ends."""
     log_mass = -0.5 * np.arange(-5.0, 6.0) ** 2
