@@ -167,6 +167,23 @@ def test_the_log_determinant_is_that_of_differences(made):
         assert np.linalg.slogdet(jacobian)[1] == pytest.approx(log_det, abs=1e-6)
 
 
+def test_the_log_determinant_of_many_locals_has_all_of_them():
+    """37, whose logarithms are taken sixteen at a time."""
+    n, rng, none = 37, np.random.default_rng(6), np.empty(0)
+    laws = Laws.normal(1 + n, 1)._replace(
+        skew=rng.uniform(-0.5, 0.5, 1 + n), log_scale=0.5 * rng.normal(size=1 + n)
+    )
+    made = ConditionalMap(Arrays(
+        np.arange(1 + n), np.zeros(n + 1), none, none, np.zeros(1), np.eye(1),
+        np.zeros((1, 1)), np.ones(1), np.zeros((2, 1)), np.zeros((1, 1)), np.zeros((n, 2)),
+        rng.normal(size=2 * n), np.zeros((1, 2 * n)), *laws,
+    ))  # fmt: skip
+    u, moved = rng.normal(size=1 + n), 1e-6 * np.eye(1 + n)
+    jacobian = (made.from_base(u + moved) - made.from_base(u - moved)) / 2e-6
+    log_det = made.forward(u[None])[1][0]
+    assert np.linalg.slogdet(jacobian)[1] == pytest.approx(log_det, abs=1e-5)
+
+
 @pytest.fixture(scope="module")
 def chain():
     """A model of as many values as the map has, in which all depend on all."""
