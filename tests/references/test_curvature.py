@@ -58,6 +58,19 @@ def test_one_side_of_an_edge_is_enough(edge):
     assert is_maximum
 
 
+def test_one_side_of_an_edge_above_is_enough_too():
+    @toy(2)
+    def below(z, grad):
+        if not z[0] < -0.5:
+            return -math.inf
+        grad[0], grad[1] = -z[0], -z[1]
+        return -0.5 * (z[0] ** 2 + z[1] ** 2)
+
+    base, is_maximum, *_ = curvature_at(below, np.array([-0.5 - 1e-9, 0.0]), np.ones(2))
+    np.testing.assert_allclose(base.standard_deviation, 1.0, rtol=1e-3)
+    assert is_maximum
+
+
 @pytest.mark.parametrize("beyond", [0.0, 1e-9])
 def test_a_point_beyond_an_edge_has_a_scale(edge, beyond):
     """Where rounding puts the end of an ascent: no density there, and some on one side."""
