@@ -1,11 +1,11 @@
-"""What the numbers of maps of hierarchies do: V, mass lost, error of log Z, gradients.
+"""What the numbers of maps of hierarchies do: V, error of log Z, gradients.
 
     make hierarchies
     python benchmarks/hierarchies.py --names poisson_200,batters
 
-First each model with the settings as they are: V of the map, the share of the mass that it is said
-to lose (``lost``), and where log Z is known the error of that by importance sampling from the map,
-which loses the same. Then all models with one setting changed at a time.
+First each model with the settings as they are: V of the map, and where log Z is known the error of
+that by importance sampling from the map, which lacks what the map has no draws of. Then all models
+with one setting changed at a time.
 """
 
 import argparse
