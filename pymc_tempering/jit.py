@@ -181,7 +181,7 @@ def compiled(
     """
     if borrows:
         options |= no_reference_counts()
-    # no function is called from C; `numba.cfunc` makes its own
+    # none is called from C; and divisions that may raise keep a compiler from vector instructions
     options |= {"no_cfunc_wrapper": True, "no_cpython_wrapper": inside, "error_model": "numpy"}
 
     def decorate(function: Callable[..., Any]) -> Any:
