@@ -53,17 +53,11 @@ class Simulated(NamedTuple):
 
 
 def bidirectional_check(
-    model: pm.Model | None = None,
-    *,
-    n_repeats: int = 3,
-    methods: Sequence[str] | Mapping[str, Method] = ("hais",),
-    n_particles: int = 100,
-    n_levels: int = 500,
-    random_seed: Any = None,
-    progressbar: bool = True,
-    return_simulated: bool = False,
-    **kwargs: Any,
-) -> pd.DataFrame | tuple[pd.DataFrame, list[Simulated]]:
+    model: pm.Model | None = None, *, n_repeats: int = 3,
+    methods: Sequence[str] | Mapping[str, Method] = ("hais",), n_particles: int = 100,
+    n_levels: int = 500, random_seed: Any = None, progressbar: bool = True,
+    return_simulated: bool = False, **kwargs: Any,
+) -> pd.DataFrame | tuple[pd.DataFrame, list[Simulated]]:  # fmt: skip
     r"""Measure the accuracy of a sampler on this model by bidirectional Monte Carlo.
 
     For each repeat (Grosse, Ghahramani & Adams 2015)

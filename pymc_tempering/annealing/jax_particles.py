@@ -109,13 +109,9 @@ class _Point(NamedTuple):
 
 
 def jax_particles(
-    annealer: Annealer,
-    density: JaxDensity,
-    n_particles: int,
-    starts: FloatArray | None,
-    rng: np.random.Generator,
-    on_portion: Callable[[int], None],
-) -> Particles:
+    annealer: Annealer, density: JaxDensity, n_particles: int, starts: FloatArray | None,
+    rng: np.random.Generator, on_portion: Callable[[int], None],
+) -> Particles:  # fmt: skip
     """Anneal independent particles in batches, of one size so that JAX compiles once.
 
     As :func:`pymc_tempering.annealing.particles.run_particles`, for a Gaussian reference. The

@@ -109,17 +109,10 @@ class AnnealOptions(TypedDict, total=False):
 
 
 def anneal(
-    model: pm.Model | None = None,
-    *,
-    n_particles: int = 200,
-    n_levels: int = 1000,
-    direction: str = "forward",
-    draws: xr.DataTree | FloatArray | None = None,
-    tune: int = 200,
-    random_seed: Any = None,
-    progressbar: bool = True,
-    **options: Unpack[AnnealOptions],
-) -> AnnealingResult:
+    model: pm.Model | None = None, *, n_particles: int = 200, n_levels: int = 1000,
+    direction: str = "forward", draws: xr.DataTree | FloatArray | None = None, tune: int = 200,
+    random_seed: Any = None, progressbar: bool = True, **options: Unpack[AnnealOptions],
+) -> AnnealingResult:  # fmt: skip
     r"""Anneal independent particles and estimate log Z from their weights.
 
     Forward particles run from the base to the target. The mean of their weights is Z, so that the
@@ -272,13 +265,10 @@ def _origins(draws: FloatArray, n: int) -> IntArray:
 
 
 def _run_particles(
-    annealer: Annealer,
-    n_particles: int,
-    starts: FloatArray | None,
-    where: Executor | JaxDensity | None,
-    rng: np.random.Generator,
+    annealer: Annealer, n_particles: int, starts: FloatArray | None,
+    where: Executor | JaxDensity | None, rng: np.random.Generator,
     on_portion: Callable[[int], None],
-) -> Particles:
+) -> Particles:  # fmt: skip
     """Anneal independent particles in portions, here, on threads or any executor: all the same.
 
     With `starts` (n_particles, D), draws of the target, they run in reverse. Threads share the
@@ -324,13 +314,9 @@ def _run_particles(
 
 
 def _run(
-    target: Density | bytes,
-    state: dict[str, Any],
-    settings: AnnealingSettings,
-    n_particles: int,
-    starts: FloatArray | None,
-    rng: np.random.Generator,
-) -> Particles:
+    target: Density | bytes, state: dict[str, Any], settings: AnnealingSettings, n_particles: int,
+    starts: FloatArray | None, rng: np.random.Generator,
+) -> Particles:  # fmt: skip
     density = _unpacked(target) if isinstance(target, bytes) else target
     coordinates = from_plain(state["coordinates"])
     annealer = Annealer.restored(state, path=TemperedPath(density, coordinates), settings=settings)

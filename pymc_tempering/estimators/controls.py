@@ -39,12 +39,9 @@ class Controlled(NamedTuple):
 
 
 def with_controls(
-    log_z: float,
-    influence: FloatArray,
-    controls: FloatArray,
-    n_scans: IntArray,
+    log_z: float, influence: FloatArray, controls: FloatArray, n_scans: IntArray,
     second: tuple[float, FloatArray] | None = None,
-) -> Controlled:
+) -> Controlled:  # fmt: skip
     """Regress the influence of whole draws on controls, and correct log Z by their means.
 
     Parameters

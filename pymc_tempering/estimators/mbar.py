@@ -240,13 +240,9 @@ def _level_probability(
 
 @compiled(borrows=True)
 def _accumulate(
-    delta: FloatArray,
-    betas: FloatArray,
-    offset: FloatArray,
-    total: FloatArray,
-    products: FloatArray,
-    probability: FloatArray,
-) -> float:
+    delta: FloatArray, betas: FloatArray, offset: FloatArray, total: FloatArray,
+    products: FloatArray, probability: FloatArray,
+) -> float:  # fmt: skip
     """Add up probabilities and the lower triangle of their products; return the log normalisers.
 
     ``probability``, of shape (n_levels,), is overwritten.
@@ -266,13 +262,9 @@ def _accumulate(
 
 @compiled(borrows=True)
 def _project(
-    delta: FloatArray,
-    betas: FloatArray,
-    offset: FloatArray,
-    direction: FloatArray,
-    probability: FloatArray,
-    out: FloatArray,
-) -> None:
+    delta: FloatArray, betas: FloatArray, offset: FloatArray, direction: FloatArray,
+    probability: FloatArray, out: FloatArray,
+) -> None:  # fmt: skip
     """Add the mean of `direction` under the level probabilities of every sample to `out`."""
     for i in range(delta.size):
         _, first, stop = _level_probability(delta[i], betas, offset, probability)
@@ -282,12 +274,9 @@ def _project(
 
 @compiled(borrows=True)
 def _log_mixture(
-    delta: FloatArray,
-    betas: FloatArray,
-    offset: FloatArray,
-    probability: FloatArray,
+    delta: FloatArray, betas: FloatArray, offset: FloatArray, probability: FloatArray,
     out: FloatArray,
-) -> None:
+) -> None:  # fmt: skip
     """Fill `out` with the log density of the mixture of all levels over the base."""
     for i in range(delta.size):
         out[i], _, _ = _level_probability(delta[i], betas, offset, probability)

@@ -110,13 +110,9 @@ def thermodynamic_integration_rb(
 
 
 def _integrate(
-    betas: FloatArray,
-    mean: FloatArray,
-    variance: FloatArray,
-    mean_influence: FloatArray,
-    variance_influence: FloatArray,
-    corrected: bool,
-) -> LadderEstimate:
+    betas: FloatArray, mean: FloatArray, variance: FloatArray, mean_influence: FloatArray,
+    variance_influence: FloatArray, corrected: bool,
+) -> LadderEstimate:  # fmt: skip
     step = np.diff(betas)
     pieces = 0.5 * step * (mean[1:] + mean[:-1])
     mean_weight = 0.5 * (np.append(step, 0.0) + np.append(0.0, step))

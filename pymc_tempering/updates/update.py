@@ -32,22 +32,12 @@ GROUP = "updates"
 
 
 def update(  # noqa: PLR0913 - every option by its name, as of sample
-    idata: xr.DataTree,
-    new_data: Mapping[str, Any] | pm.Model,
-    model: pm.Model | None = None,
-    *,
-    draws: int = 1000,
-    tune: int | None = None,
-    chains: int = DEFAULT_CHAINS,
-    cores: int | None = None,
-    random_seed: Any = None,
-    max_gradients: int | None = None,
-    quick: bool = False,
-    resume: str | os.PathLike[str] | None = None,
-    executor: Any = None,
-    progressbar: bool = True,
-    **kwargs: Any,
-) -> xr.DataTree:
+    idata: xr.DataTree, new_data: Mapping[str, Any] | pm.Model, model: pm.Model | None = None, *,
+    draws: int = 1000, tune: int | None = None, chains: int = DEFAULT_CHAINS,
+    cores: int | None = None, random_seed: Any = None, max_gradients: int | None = None,
+    quick: bool = False, resume: str | os.PathLike[str] | None = None, executor: Any = None,
+    progressbar: bool = True, **kwargs: Any,
+) -> xr.DataTree:  # fmt: skip
     r"""Update the posterior and the evidence of a run with more data.
 
     The modes of the old draws are the reference, moved and narrowed by a few ascents; tempering

@@ -54,15 +54,9 @@ class Ladder(Ensemble):
                  "replica_at", "last_end", "origin")  # fmt: skip
 
     def __init__(
-        self,
-        path: TemperedPath,
-        betas: FloatArray,
-        start: FloatArray,
-        rng: np.random.Generator,
-        *,
-        settings: ExplorerSettings,
-        swap_scheme: int = 0,
-    ) -> None:
+        self, path: TemperedPath, betas: FloatArray, start: FloatArray, rng: np.random.Generator, *,
+        settings: ExplorerSettings, swap_scheme: int = 0,
+    ) -> None:  # fmt: skip
         self.path = path
         self.settings = settings
         self.swap_scheme = swap_scheme
@@ -135,13 +129,9 @@ class Ladder(Ensemble):
 
     @density_guard()
     def run(
-        self,
-        n_scans: int,
-        rng: np.random.Generator,
-        *,
-        adapt: bool = False,
+        self, n_scans: int, rng: np.random.Generator, *, adapt: bool = False,
         keep_positions: bool = False,
-    ) -> ScanRecord:
+    ) -> ScanRecord:  # fmt: skip
         """Run a block of scans in compiled code.
 
         Scans that `adapt` tune step sizes after every transition and are not exactly invariant.
@@ -278,13 +268,9 @@ class LadderLike(Protocol):
         """Log target density of :attr:`target_position`, in nats."""
 
     def run(
-        self,
-        n_scans: int,
-        rng: np.random.Generator,
-        *,
-        adapt: bool = False,
+        self, n_scans: int, rng: np.random.Generator, *, adapt: bool = False,
         keep_positions: bool = False,
-    ) -> ScanRecord:
+    ) -> ScanRecord:  # fmt: skip
         """Run a block of scans; only without `adapt` are they exactly invariant."""
 
     def stop_adaptation(self) -> None:

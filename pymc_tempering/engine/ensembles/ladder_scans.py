@@ -50,14 +50,10 @@ class LadderRecord(NamedTuple):
 
 @compiled(borrows=True)
 def ladder_scans(
-    path: tuple[Any, ...],
-    explorer: tuple[Any, ...],
-    rungs: tuple[Any, ...],
-    replicas: tuple[Any, ...],
-    adaptation: tuple[Any, ...],
-    record: tuple[Any, ...],
+    path: tuple[Any, ...], explorer: tuple[Any, ...], rungs: tuple[Any, ...],
+    replicas: tuple[Any, ...], adaptation: tuple[Any, ...], record: tuple[Any, ...],
     rng: np.random.Generator,
-) -> None:
+) -> None:  # fmt: skip
     """Run as many scans as the record has rows, in place.
 
     The scale of level 0 is not used: there the move is an independent draw. Plain tuples will do:

@@ -54,16 +54,9 @@ class TemperedPair(Ensemble):
                  "last_end", "beta", "level")  # fmt: skip
 
     def __init__(
-        self,
-        path: TemperedPath,
-        bias: Bias,
-        scales: FloatArray,
-        z: FloatArray,
-        y: FloatArray,
-        *,
-        settings: ExplorerSettings,
-        level_update: int = 0,
-    ) -> None:
+        self, path: TemperedPath, bias: Bias, scales: FloatArray, z: FloatArray, y: FloatArray, *,
+        settings: ExplorerSettings, level_update: int = 0,
+    ) -> None:  # fmt: skip
         self.path = path
         self.settings = settings
         self.level_update = level_update

@@ -46,13 +46,9 @@ def attempt_swap(
 
 @compiled(borrows=True)
 def swap_sweep(
-    scheme: int,
-    scan: int,
-    betas: FloatArray,
-    delta: FloatArray,
-    replica_at: IntArray,
+    scheme: int, scan: int, betas: FloatArray, delta: FloatArray, replica_at: IntArray,
     rng: np.random.Generator,
-) -> None:
+) -> None:  # fmt: skip
     """Make the swaps of one scan by a scheme of :data:`SWAP_SCHEMES`; overwrites `replica_at`.
 
     `scan` is the number of scans made before, whose parity says which pairs meet; `delta` is by
