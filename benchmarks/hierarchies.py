@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 from pymc_tempering.model import structure
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.references import conditional, hierarchy, interpolated
+from pymc_tempering.references import conditional, hierarchy, interpolated, nodes
 
 MODELS = ("eight_schools_centred", "collapsed_hierarchy", "funnel_30", "poisson_200", "batters",
           "occupancy", "meta_analysis", "intercepts_85", "slopes_85", "t_errors",
@@ -29,17 +29,15 @@ MODELS = ("eight_schools_centred", "collapsed_hierarchy", "funnel_30", "poisson_
           "slopes_386_non_centred")  # fmt: skip
 SETTINGS = {
     "as it is": {},
-    "half of the nodes": {(conditional, "N_NODES"): 64},
-    "twice the nodes": {(conditional, "N_NODES"): 256},
-    "nodes not wider": {(conditional, "_WIDER"): 1.0},
-    "nodes wider, 1.6": {(conditional, "_WIDER"): 1.6},
-    "nodes along globals to 3": {
-        (conditional, "_ALONG"): np.array([-3.0, -2.0, -1.0, 1.0, 2.0, 3.0])
-    },
+    "half of the nodes": {(nodes, "N_NODES"): 64},
+    "twice the nodes": {(nodes, "N_NODES"): 256},
+    "nodes not wider": {(nodes, "_WIDER"): 1.0},
+    "nodes wider, 1.6": {(nodes, "_WIDER"): 1.6},
+    "nodes along globals to 3": {(nodes, "_FARTHEST"): 3},
     "one pass": {(conditional, "_PASSES"): 1},
     "three passes": {(conditional, "_PASSES"): 3},
     "passes whatever V": {(conditional, "LADDER"): np.inf},
-    "no longer tails": {(conditional, "_TAILS"): np.zeros(1)},
+    "no longer tails": {(nodes, "_TAILS"): np.zeros(1)},
     "10 times less explained": {(interpolated, "_UNEXPLAINED"): (1e-3, 1e-1)},
     "no rounds but the first": {(conditional, "_ROUNDS"): 1},
     "twice the rounds": {(conditional, "_ROUNDS"): 12},

@@ -14,11 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.stats import norm, qmc
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.conditional import ConditionalMap
-from pymc_tempering.engine.path.conditional_kernels import Arrays
 from pymc_tempering.engine.path.conditional_laws import Laws
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
@@ -26,25 +24,16 @@ from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.interpolated import interpolated, pruned
-from pymc_tempering.references.nested_laplace import NestedLaplace
+from pymc_tempering.references.nested_laplace import Conditionals, NestedLaplace
+from pymc_tempering.references.nodes import alone, nodes_in_tails, nodes_of, with_tails
 from pymc_tempering.references.quality import LADDER, N_MANY, TRIMMED, trimmed_variance
 from pymc_tempering.types import FloatArray
 
 __all__ = ["ConditionalFit", "conditional_fit"]
 
-N_NODES = 128
-"""Nodes of the globals, half as many up to four, and twice as many beyond eight; a power of 2, as
-Sobol's points are."""
-
-_WIDER = 1.25
-"""Times the globals' standard deviations, over which nodes are spread."""
-
-_ALONG = np.array([-5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
-"""Standard deviations along each global at which there are nodes too: what lies beyond all nodes is
-extrapolated, and where that is wrong, mass is lost of which draws of the map say nothing."""
-
 _PASSES = 2
-"""Sets of nodes, the second where the map from the first has draws; one of many globals."""
+"""Sets of nodes, the second where the map from the first has draws, and one more where tails have
+grown by then; one of many globals."""
 
 _ROUNDS = 6
 """Of regressions; the first is of the Gaussian alone."""
@@ -58,12 +47,6 @@ _LARGEST = 0.6
 
 _MOST_SKEWED = 0.75
 """From 1 on residuals would have no inverse."""
-
-_TAILS = np.linspace(0.0, 1.5, 16)
-"""Tails that are tried: at 1 they fall like an exponential, as that of the logarithm of a scale."""
-
-_MOST_SHORT = 1.0
-"""Nats by which the density far along a global may be above that of the map, in the middle 0."""
 
 
 class ConditionalFit(NamedTuple):
@@ -95,17 +78,15 @@ def conditional_fit(
         if best is not None:
             if 2 * nested.n_gradients - n_before > most:
                 break
-            laws = _with_tails(nested, best)
-        g = _alone(mean, root, laws).from_base(_nodes(k, rng))
-        solved = nested.at(g, np.sqrt((root**2).sum(axis=1)))
-        solved = solved.at(np.isfinite(solved.log_marginal))
-        if len(solved.z) < max(len(g) // 2, 2 * k + 2):
+            laws = with_tails(nested, best)
+        places = nodes_of(laws.tail, rng)
+        at_places = _solved(nested, mean, root, laws, places)
+        if len(at_places.z) < max(len(places) // 2, 2 * k + 2):
             break
-        t = np.linalg.solve(root, (solved.z[:, structure.globals] - mean).T).T
-        of_nodes = interpolated(structure, mean, root, t, solved, best, lowest)
+        of_nodes = interpolated(structure, mean, root, at_places, best, lowest)
         if of_nodes is None:
             break
-        of_nodes = of_nodes.with_laws(laws)
+        solved, of_nodes = at_places, of_nodes.with_laws(laws)
         mended, n = _mended(density, of_nodes, rng)
         n_spent += n + 2 * N_MANY
         # what the first nodes did not reach shows in no draw of theirs
@@ -118,83 +99,35 @@ def conditional_fit(
         # says nothing of the mass
         if best is None or lowest > LADDER or k > MANY_GLOBALS:
             break
-    best = best and _finished(nested, best, lowest)
+    best = best and _finished(nested, best, lowest, solved, rng)
     return ConditionalFit(best, lowest, nested.n_gradients + n_spent)
 
 
-def _profile(nested: NestedLaplace, made: ConditionalMap, i: int) -> FloatArray:
-    """Log marginal density along a global, by its standard normal, at `_ALONG` and 0, ascending.
-
-    In nats above what it is in the middle; -inf where there is no mode of the locals.
-    """
-    k, places = made.n_globals, np.sort([*_ALONG, 0.0])
-    u = np.zeros((len(places), k))
-    u[:, i] = places
-    # the middle first, from which the others start
-    order = np.argsort(np.abs(places), kind="stable")
-    g, log_det = _alone(made.arrays.mean, made.arrays.root, made.laws).forward(u)
-    solved = nested.at(g[order], np.sqrt((made.arrays.root**2).sum(axis=1)))
-    log_mass = np.empty(len(places))
-    log_mass[order] = solved.log_marginal + log_det[order]
-    middle = log_mass[order[0]]
-    return log_mass - middle if np.isfinite(middle) else np.full(len(places), -np.inf)
+def _solved(
+    nested: NestedLaplace, mean: FloatArray, root: FloatArray, laws: Laws, u: FloatArray
+) -> Conditionals:
+    """What is known of the locals where laws have standard normal globals ``u`` (N, k)."""
+    g = alone(mean, root, laws).from_base(u)
+    solved = nested.at(g, np.sqrt((root**2).sum(axis=1)))
+    return solved.at(np.isfinite(solved.log_marginal))
 
 
-def _finished(nested: NestedLaplace, made: ConditionalMap, variance: float) -> ConditionalMap:
+def _finished(
+    nested: NestedLaplace, made: ConditionalMap, variance: float, solved: Conditionals,
+    rng: np.random.Generator,
+) -> ConditionalMap:  # fmt: skip
     """The map with its own tails, which regressions on draws narrow, and nothing that is idle."""
-    if variance <= LADDER and made.n_globals <= MANY_GLOBALS:
-        made = made.with_laws(_with_tails(nested, made))
-    return pruned(made, variance)
-
-
-def _with_tails(nested: NestedLaplace, made: ConditionalMap) -> Laws:
-    """Laws whose globals have the shortest tails that leave no mass beyond, on either side."""
-    laws = made.laws
-    tail = np.array(laws.tail)
-    places = np.sort([*_ALONG, 0.0])
-    for i in range(made.n_globals):
-        log_mass = _profile(nested, made, i)
-        for side, far in enumerate((places <= -3.0, places >= 3.0)):
-            u = np.abs(places[far])
-            # without the tail that is there: the density by r, of which u is a function
-            r, slope = _lengthened(u, laws.tail[i, side])
-            by_r = log_mass[far] - np.log(slope)
-            for longer in _TAILS:
-                power = 1.0 + longer
-                other = np.sinh(np.arcsinh(power * r) / power)
-                above = by_r + np.log(_lengthened(other, longer)[1]) + 0.5 * other**2
-                tail[i, side] = longer
-                if above.max() <= _MOST_SHORT:
-                    break
-    return laws._replace(tail=tail)
-
-
-def _lengthened(u: FloatArray, longer: float) -> tuple[FloatArray, FloatArray]:
-    """Positive residuals with a longer tail, and their derivatives."""
-    power = 1.0 + longer
-    y = power * np.arcsinh(u)
-    return np.sinh(y) / power, np.cosh(y) / np.sqrt(1.0 + u * u)
-
-
-def _nodes(k: int, rng: np.random.Generator) -> FloatArray:
-    """Places of standard normal globals (N, k): from the middle outwards, and far along each."""
-    n_nodes = N_NODES // 2 if k <= 4 else N_NODES if k <= 8 else 2 * N_NODES
-    spread = _WIDER * norm.ppf(qmc.Sobol(k, rng=rng).random(n_nodes))
-    spread = spread[np.argsort((spread**2).sum(axis=1))]
-    return np.vstack([np.zeros(k), spread, *(distance * np.eye(k) for distance in _ALONG)])
-
-
-def _alone(mean: FloatArray, root: FloatArray, laws: Laws) -> ConditionalMap:
-    """The map of the globals without locals."""
-    k = mean.size
-    return ConditionalMap(Arrays(
-        np.arange(k), np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.int64),
-        mean, root,
-        np.zeros((1, k)), np.ones(k),
-        np.zeros((1 + k, 1)), np.zeros((1, 1)), np.empty((0, 1 + k)), np.empty(0),
-        np.empty((0, 1)),
-        laws.shift[:k], laws.log_scale[:k], laws.skew[:k], *laws[3:-1], np.empty((0, 2)),
-    ))  # fmt: skip
+    mean, root, laws = made.arrays.mean, made.arrays.root, made.laws
+    if variance <= LADDER and mean.size <= MANY_GLOBALS:
+        laws = with_tails(nested, made)
+    places = nodes_in_tails(made.laws.tail, laws.tail, rng)
+    if len(places):
+        # from the middle, which is known already
+        more = _solved(nested, mean, root, laws, np.vstack([np.zeros(mean.size), places]))
+        both = map(np.concatenate, zip(solved, (of[1:] for of in more), strict=True))
+        solved = Conditionals(*both)
+        made = interpolated(nested.structure, mean, root, solved, made, variance) or made
+    return pruned(made.with_laws(laws), variance)
 
 
 def _first_gaussian(

@@ -34,14 +34,15 @@ _NUGGET = 1e-6
 
 
 def interpolated(
-    structure: Structure, mean: FloatArray, root: FloatArray, t: FloatArray, solved: Conditionals,
+    structure: Structure, mean: FloatArray, root: FloatArray, solved: Conditionals,
     before: ConditionalMap | None = None, variance: float = np.inf,
 ) -> ConditionalMap | None:  # fmt: skip
-    """Map with what locals depend on interpolated between nodes ``t`` (N, k).
+    """Map with what locals depend on interpolated between nodes where it is known.
 
     Its lengths are much like those of one of other nodes ``before``, of which V was ``variance``.
     """
     factor, k = structure.factor, mean.size
+    t = np.linalg.solve(root, (solved.z[:, structure.globals] - mean).T).T
     at = structure.locals[factor.order]
     n = at.size
     first = factor.begins[:-1]
