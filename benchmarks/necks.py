@@ -56,13 +56,14 @@ def groups(n, spread, prior):
 
 
 def in_the_neck(density, made, y):
-    """Largest errors of means in standard deviations, and of log scales, of a map's locals."""
+    """Tail of tau in a map; largest errors of means, in standard deviations, and of log scales."""
     k, names = made.n_globals, density.points.names
     at_tau, at_mu, first = (names.index(name) for name in ("tau_log__", "mu", "group"))
     order = made.arrays.order
     u = np.zeros((400, density.dim))
     u[:, :k] = np.random.default_rng(4).standard_normal((len(u), k))
-    u[:, order[:k].tolist().index(at_tau)] = np.linspace(-4.0, -2.0, len(u))
+    of_tau = order[:k].tolist().index(at_tau)
+    u[:, of_tau] = np.linspace(-4.0, -2.0, len(u))
     below, above = u.copy(), u.copy()
     below[:, k:], above[:, k:] = -1e-3, 1e-3
     z = made.from_base(u)
@@ -71,6 +72,7 @@ def in_the_neck(density, made, y):
     mean = (of_prior * z[:, [at_mu]] + y[order[k:] - first]) / (of_prior + 1.0)
     units = np.sqrt(of_prior + 1.0)
     return (
+        float(made.laws.tail[of_tau, 0]),
         float(np.abs((z[:, order[k:]] - mean) * units).max()),
         float(np.abs(np.log(width * units)).max()),
     )
@@ -83,9 +85,7 @@ def study(n_seeds):
         model, y, exact = groups(*case)
         density = compile_density(model)
         found, _ = Hierarchy.of(density)
-        made = found.map
-        tail = made.laws.tail[made.arrays.order[: made.n_globals].tolist().index(0), 0]
-        means, scales = in_the_neck(density, made, y)
+        tail, means, scales = in_the_neck(density, found.map, y)
         runs = [pm_temper.estimate_logz(model, random_seed=seed, **QUIET)
                 for seed in range(1, n_seeds + 1)]  # fmt: skip
         errors = np.array([run.log_z - exact for run in runs])

@@ -32,8 +32,8 @@ from pymc_tempering.types import FloatArray
 __all__ = ["ConditionalFit", "conditional_fit"]
 
 _PASSES = 2
-"""Sets of nodes, the second where the map from the first has draws, and one more where tails have
-grown by then; one of many globals."""
+"""Sets of nodes, the second where the map from the first has draws; one of many globals. Those that
+tails ask for that have grown by then are added to the last set."""
 
 _ROUNDS = 6
 """Of regressions; the first is of the Gaussian alone."""

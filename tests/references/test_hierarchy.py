@@ -626,12 +626,11 @@ def test_what_a_map_leaves_out_in_the_end_makes_it_little_worse():
     np.testing.assert_allclose(some.to_base(some.from_base(u)), u, atol=1e-8)
 
 
-def eight_sites():
-    """Their data, the model with mu, tau and the sites, and its map from a seed."""
-    y = np.linspace(-1.0, 2.4, 8)
+def sites(y, noise):
+    """The density of one site for each datum, given mu and tau, and its map from a seed."""
     with pm.Model() as model:
         mu, tau = pm.Normal("mu", 1.0, 3.0), pm.HalfNormal("tau", 2.0)
-        pm.Normal("y", pm.Normal("site", mu, tau, shape=8), 1.2, observed=y)
+        pm.Normal("y", pm.Normal("site", mu, tau, shape=len(y)), noise, observed=y)
     density = compile_density(model)
     structure = structures_of(density)[0][0]
 
@@ -640,7 +639,7 @@ def eight_sites():
         assert found.map is not None
         return found.map
 
-    return y, density, map_from
+    return density, map_from
 
 
 @pytest.mark.parametrize("of_map", [8, 1])
@@ -650,7 +649,8 @@ def test_tails_are_those_of_the_map_that_is_used(of_map):
     Of 200 draws in the lowest thousandth, more than 130. With the tails of the first pass alone it
     was 49 to 111 for three seeds, and log Z 5 of its errors too low.
     """
-    y, density, map_from = eight_sites()
+    y = np.linspace(-1.0, 2.4, 8)
+    density, map_from = sites(y, 1.2)
     log_tau, mean = np.linspace(-12.0, 3.0, 1501), np.linspace(-8.0, 9.0, 401)
     sd = np.hypot(np.exp(log_tau), 1.2)[:, None, None]
     log_p = norm.logpdf(y, mean[:, None], sd).sum(axis=2) + norm.logpdf(mean, 1.0, 3.0)
@@ -664,17 +664,20 @@ def test_tails_are_those_of_the_map_that_is_used(of_map):
 
 
 @pytest.mark.parametrize("of_map", [8, 1])
-def test_locals_are_where_they_are_far_in_a_tail_too(of_map):
+@pytest.mark.parametrize(("n", "spread", "least"), [(8, 1.4, 0.3), (30, 1.3, 0.5)])
+def test_locals_are_where_they_are_far_in_a_tail_too(of_map, n, spread, least):
     """Means and scales of the sites between the nodes of a tail and beside them, exact by formula.
 
-    With nodes on the axis alone, not where the tails of the last pass are, means were 3 to 200 of
-    their standard deviations off for four seeds, and now .03 at most.
+    With nodes on the axis alone, not where the tails of the last pass are, means were over 200 of
+    their standard deviations off; with nodes of that pass alone 11 to 71 of 30 sites for six seeds,
+    and now .04 at most.
     """
-    y, density, map_from = eight_sites()
+    y = spread * norm.ppf((np.arange(n) + 0.5) / n)
+    density, map_from = sites(y, 1.0)
     made = map_from(of_map)
-    k, at_tau, at_mu, sites = 2, *map(density.points.names.index, ("tau_log__", "mu", "site"))
+    k, at_tau, at_mu, first = 2, *map(density.points.names.index, ("tau_log__", "mu", "site"))
     locals_at, of_tau = made.arrays.order[k:], made.arrays.order[:k].tolist().index(at_tau)
-    assert made.laws.tail[of_tau, 0] > 0.2
+    assert made.laws.tail[of_tau, 0] > least
     u = np.zeros((400, density.dim))
     u[:, :k] = np.random.default_rng(4).standard_normal((len(u), k))
     u[:, of_tau] = np.linspace(-4.0, -2.0, len(u))
@@ -682,9 +685,9 @@ def test_locals_are_where_they_are_far_in_a_tail_too(of_map):
     ends[:, :, k:] = np.array([-1e-3, 1e-3])[:, None, None]
     z = made.from_base(u)
     below, above = (made.from_base(of)[:, locals_at] for of in ends)
-    of_prior, of_data = np.exp(-2.0 * z[:, [at_tau]]), 1.2**-2
-    mean = (of_prior * z[:, [at_mu]] + of_data * y[locals_at - sites]) / (of_prior + of_data)
-    units = np.sqrt(of_prior + of_data)
+    of_prior = np.exp(-2.0 * z[:, [at_tau]])
+    mean = (of_prior * z[:, [at_mu]] + y[locals_at - first]) / (of_prior + 1.0)
+    units = np.sqrt(of_prior + 1.0)
     assert np.abs((z[:, locals_at] - mean) * units).max() < 0.3
     assert np.abs(np.log((above - below) / 2e-3 * units)).max() < 0.1
 
@@ -723,7 +726,8 @@ def test_components_of_a_map_are_left_out_by_its_variance(monkeypatch):
     structure = structures_of(density)[0][0]
     conditional_fit(density, structure, density.start, np.random.default_rng(0))
     # the second pass has a map before it, and its V, and so has what reaches into tails
-    assert [of[-1] < np.inf for of in seen][:2] == [False, True]
+    assert [of[-1] < np.inf for of in seen] == [False] + [True] * (len(seen) - 1)
+    assert len(seen) in (2, 3)
     kept = [len(real(*seen[0][:-1], v).arrays.loadings) for v in (0.0, 0.1, 10.0, np.inf)]
     assert kept[0] == kept[1] > kept[2] == kept[3] >= 1
 
