@@ -55,8 +55,9 @@ def _off(density: Density, z: FloatArray, steps: FloatArray) -> float:
     off = off[np.isfinite(off)]
     if not off.size:
         return 0.0
-    # the variance of a mean of two and that of the value
-    deviation = float(np.sqrt(np.mean(off**2) / 1.5))
+    # the variance of a mean of two and that of the value; squares of 1e160 overflow
+    largest = max(float(np.abs(off).max()), 1.0)
+    deviation = largest * float(np.sqrt(np.mean((off / largest) ** 2) / 1.5))
     # a sum of small terms is as exact as it is, however low
     return max(0.0, deviation - 64.0 * float(np.spacing(abs(values[0]))))
 

@@ -60,6 +60,16 @@ def test_steep_curved_and_cut_densities_are_no_noise():
     assert not is_noise(normal, np.full(normal.dim, 3e4))
 
 
+def test_rounding_of_a_far_place_is_no_noise():
+    """Priors of rates 1e-300 and 1e300: log densities on the way from zero are -1e231."""
+    with pm.Model() as model:
+        a, b = pm.Exponential("a", 1e-300), pm.Exponential("b", 1e300)
+        pm.Normal("y", a / 1e300 + b * 1e300, 1.0, observed=2.0)
+    far = compile_density(model)
+    for z in ([-690.0, 690.0], [-500.0, 500.0], [-690.0, 695.0]):
+        assert not is_noise(far, np.array(z))
+
+
 @pytest.mark.parametrize("seed", [5, 6, 7])
 def test_no_mode_is_climbed_noise(density, seed):
     found = prepare(density, density.start, np.random.default_rng(seed))
