@@ -155,10 +155,10 @@ class Basins:
                 self.known.append(new)
                 places[known] = u[i]
             elif new.converged and self._is_passed(self.known[known], new):
-                # a saddle, or a halt: the mode takes its number
+                # a saddle, or a halt: the mode takes its number, and what is known of its mass
                 passed = self.known[known]
                 new.start_count, new.searches = passed.start_count, passed.searches
-                new.image_of = passed.image_of
+                new.image_of, new.fit = passed.image_of, passed.fit
                 self.known[known], places[known] = new, u[i]
             numbers[i] = known
         if counted:

@@ -50,15 +50,19 @@ def test_ends_apart_on_one_slope_are_one_basin(gaussian):
 
 
 def test_a_mode_takes_the_place_of_an_ascent_that_was_stopped(gaussian):
-    """Or it would keep the poor fit of where that ended, and be taken for a slope without end."""
+    """Or it would be taken for a slope without end. The fit of what was passed by may be the only
+    one: centred probabilities of groups rise on to where their density is rounding noise.
+    """
     basins = Basins(gaussian)
     three = Coordinates.of(GaussianBase(np.zeros(3), np.ones(3)))
     starts = gaussian.mean[None] + [0.1, 0.1, 1.0]
     stopped = ascend(gaussian, starts, three, most_gradients=1)
     basins.add(starts, stopped, three)
-    basins.known[0].measured = True
+    fit = LocalFit(GaussianBase(gaussian.mean, np.ones(3), -1.0), 9.0, 1)
+    basins.known[0].measured, basins.known[0].fit = True, fit
     basins.add(starts, ascend(gaussian, starts, three), three)
     (mode,) = basins.known
+    assert mode.fit is fit
     assert not stopped.converged.any()
     assert (mode.converged, mode.measured, mode.start_count) == (True, False, 2)
     np.testing.assert_allclose(mode.end, gaussian.mean, atol=0.05)
