@@ -3,7 +3,15 @@
 See :mod:`real_models.entries` for how they are written.
 """
 
-from real_models import counts, linear, processes, traits, wide  # noqa: F401  register
+from real_models import (  # noqa: F401  register
+    counts,
+    fresh,
+    fresh_published,
+    linear,
+    processes,
+    traits,
+    wide,
+)
 from real_models.entries import REAL, Real
 
 __all__ = ["REAL", "Real"]
