@@ -5,6 +5,7 @@ density itself end on the slopes of funnels, in places without mass: hundreds of
 regression with 200 groups, for 250,000 gradients.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,9 +21,11 @@ from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure, structures_of
 from pymc_tempering.references.conditional import conditional_fit
+from pymc_tempering.references.local import combine_local_bases, with_images
 from pymc_tempering.references.nested_laplace import NestedLaplace
-from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, Effort, Report
+from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, Effort, Prepared, Report
 from pymc_tempering.references.quality import COARSE, LADDER, N_DRAWS, log_weights
+from pymc_tempering.references.same_mode import MAX_DIP, N_ON_LINE, dip
 from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.types import FloatArray
 
@@ -48,6 +51,9 @@ they say 8 to 31, and draws take 28,000 gradients; with a seventh, 12 to 32 and 
 
 _WITHIN = 1.0
 """Standard deviations of the globals from the map's centre within which an ascent has come back."""
+
+_ASIDE = 3.0
+"""Standard deviations of a local from the map's own mode within which it is in that."""
 
 
 class Hierarchy(NamedTuple):
@@ -124,14 +130,52 @@ class Hierarchy(NamedTuple):
                 break
             report("search for modes", i, len(starts))
             end = _Ascent.from_place(self, start, best)
-            spent += end.n_gradients
-            if not end.converged:
-                continue
-            if best.is_near(end.place):
-                came_back |= 1 << i % N_SEARCHES
-            elif end.value >= best.value - NEGLIGIBLE:
+            is_back, n = self._is_back(end, best)
+            spent += end.n_gradients + n
+            if is_back is False:
                 return False, came_back, spent
+            came_back |= (is_back or False) << i % N_SEARCHES
         return True, came_back, spent
+
+    def without_own(self, found: Prepared) -> tuple[Prepared, int]:
+        """Leave out fits of the one mode that is the map's own, and the gradients that it took.
+
+        Far in the tails of globals, where the map is wrong, a Gaussian fits it as poorly, and half
+        of a large V counts as mass. From a mode of the locals alone an ascent ends in this.
+        """
+        spent, kept = 0, list(found.fits[:1])
+        best = _Ascent.from_place(self, np.zeros(self.density.dim))
+        for fit in found.fits[1:]:
+            end = _Ascent.from_place(self, fit.mean)
+            is_back, n = self._is_back(end, best)
+            spent += end.n_gradients + n
+            if not is_back or end.aside > _ASIDE:
+                kept.append(fit)
+        if len(kept) == len(found.fits):
+            return found, spent
+        pooled = combine_local_bases(with_images(kept, found.orbit))
+        return replace(found, pooled=pooled, fits=tuple(kept), shapes=()), spent
+
+    def _is_back(self, end: "_Ascent", best: "_Ascent") -> tuple[bool | None, int]:
+        """Whether an ascent led to the best mode; None where it found nothing, or less mass."""
+        if not end.converged:
+            return None, 0
+        if best.is_near(end.place):
+            return True, 0
+        if end.value < best.value - NEGLIGIBLE:
+            return None, 0
+        return self._joined(best.place, end.place)
+
+    @np.errstate(all="ignore")
+    def _joined(self, a: FloatArray, b: FloatArray) -> tuple[bool, int]:
+        """Whether the marginal density dips by a nat at most between two globals, on a ridge."""
+        u = np.zeros((N_ON_LINE + 2, self.density.dim))
+        u[:, : a.size] = np.linspace(a, b, len(u))
+        z = self.map.from_base(u)
+        nested = NestedLaplace(self.inner, self.structure, z[0])
+        units = np.sqrt((self.map.arrays.root**2).sum(axis=1))
+        line = nested.at(z[:, self.structure.globals], units).log_marginal
+        return dip(line) <= MAX_DIP, nested.n_gradients
 
 
 @np.errstate(all="ignore")
@@ -161,9 +205,13 @@ def positions_by_run(
 
 
 class _Ascent(NamedTuple):
-    """Where an ascent of the marginal density ended: globals in coordinates of the map, (k,)."""
+    """Where an ascent of the marginal density ended: globals in coordinates of the map, (k,).
+
+    ``aside`` is the largest of the locals' coordinates there.
+    """
 
     place: FloatArray
+    aside: float
     value: float
     converged: bool
     n_gradients: int
@@ -192,17 +240,18 @@ class _Ascent(NamedTuple):
             end = nested.z.copy()
             end[at] = z[at] + units * y
             gone = value >= 1e300 or not np.isfinite(end).all()
-            return np.full(at.size, np.inf) if gone else made.to_base(end)[: at.size]
+            return np.full(end.size, np.inf) if gone else made.to_base(end)
 
         def until_known(intermediate_result: OptimizeResult) -> None:
             if known is not None and known.is_near(
-                here(intermediate_result.x, float(intermediate_result.fun))
+                here(intermediate_result.x, float(intermediate_result.fun))[: at.size]
             ):
                 raise StopIteration
 
         found = minimize(falling, np.zeros(at.size), jac=True, method="BFGS",
                          callback=until_known, options={"gtol": 0.1, "maxiter": 40})  # fmt: skip
-        place, value = here(found.x, float(found.fun)), -float(found.fun)
+        end, value = here(found.x, float(found.fun)), -float(found.fun)
+        place, aside = end[: at.size], float(np.abs(end[at.size :]).max())
         came_back = known is not None and known.is_near(place)
         flat = bool(np.isfinite(place).all()) and float(np.abs(found.jac).max()) < 0.1
-        return cls(place, value, flat or came_back, nested.n_gradients)
+        return cls(place, aside, value, flat or came_back, nested.n_gradients)

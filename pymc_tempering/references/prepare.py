@@ -93,6 +93,9 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
                 negligible=NEGLIGIBLE if known is None else NEEDLESS,
                 known=known, known_to=came_back,
             )  # fmt: skip
+            if known is not None and hierarchy is not None:
+                found, n_ascents = hierarchy.without_own(found)
+                spent += n_ascents
             if bend:
                 left = most - found.search.n_gradients
                 found = fit_maps(density, found, rng, most=left, report=report)

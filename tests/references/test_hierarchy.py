@@ -747,16 +747,20 @@ def test_a_mode_of_the_locals_is_found():
     assert abs(estimate.log_z - log_z) < 4.0 * estimate.se + 1e-3
 
 
-def two_heights() -> pm.Model:
+def two_heights(apart: float = 12.0) -> pm.Model:
     """Groups whose mean is about 0 or 12, where twice the mass is."""
     with pm.Model() as model:
-        at = pm.NormalMixture("at", [1 / 3, 2 / 3], [0.0, 12.0], 0.7)
+        at = pm.NormalMixture("at", [1 / 3, 2 / 3], [0.0, apart], 0.7)
         theta = pm.Normal("theta", at, 1.0, shape=12)
         pm.Normal("y", theta - at, 1.0, observed=np.linspace(-1.0, 2.0, 12))
     return model
 
 
-@pytest.mark.parametrize(("build", "is_alone"), [(groups, True), (two_heights, False)])
+# three standard deviations apart the density dips by .3 nats
+@pytest.mark.parametrize(
+    ("build", "is_alone"),
+    [(groups, True), (two_heights, False), (partial(two_heights, 2.1), True)],
+)
 def test_ascents_of_the_globals_say_whether_a_map_is_alone(build, is_alone):
     found, _ = Hierarchy.of(compile_density(build()))
     assert found is not None
@@ -766,6 +770,42 @@ def test_ascents_of_the_globals_say_whether_a_map_is_alone(build, is_alone):
     if is_alone:
         assert came_back.bit_count() == N_SEARCHES
     assert 0 < n_gradients < effort.n_gradients
+
+
+def a_local_with_two_places() -> pm.Model:
+    model = groups()
+    with model:
+        first = model["theta"][0]
+        places = [-0.5 * ((first - at) / 0.3) ** 2 for at in DATA[0] + np.array([-2.0, 2.0])]
+        pm.Potential("two", pm.math.logaddexp(*places))
+    return model
+
+
+@pytest.mark.parametrize(("build", "n_kept"), [(groups, 1), (a_local_with_two_places, 2)])
+def test_a_fit_from_which_an_ascent_leads_back_is_no_mode(build, n_kept, monkeypatch):
+    """Unless it leads to another place of the locals, at the same globals."""
+    density = compile_density(build())
+    found, _ = Hierarchy.of(density)
+    search = prepare_module.find_modes
+    u = np.zeros(density.dim)
+    if n_kept == 1:
+        u[: found.map.n_globals] = -2.0
+    else:
+        first = {"mu": 0.0, "tau_log__": 0.0, "theta": np.eye(DATA.size)[0]}
+        at, z = int(density.points.ravel(first).argmax()), found.map.from_base(u)
+        z[at] = 2.0 * DATA[0] - z[at]
+        u = found.map.to_base(z)
+        assert np.abs(u).max() > 5.0
+    spurious = GaussianBase(u, np.full(density.dim, 0.1), -20.0)
+
+    def with_another(*args, **kwargs):
+        modes = search(*args, **kwargs)
+        return replace(modes, fits=(modes.fits[0], spurious), shapes=())
+
+    monkeypatch.setattr(prepare_module, "find_modes", with_another)
+    rng = np.random.default_rng(8)
+    made = prepare_module.prepare(found.density, density.start, rng, hierarchy=found)
+    assert len(made.fits) == len(made.shapes) == n_kept
 
 
 def test_what_a_search_says_of_a_coordinate_is_said_of_the_model(monkeypatch):
