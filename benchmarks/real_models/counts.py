@@ -55,6 +55,18 @@ def batters(marginal):
 
 
 @real(KIND)
+def shares(marginal):
+    """Five categories in thirty groups, centred, with a concentration."""
+    rng = np.random.default_rng(7)
+    y = rng.multinomial(30, rng.dirichlet([4.0, 3.0, 2.0, 1.0, 0.5], size=30))
+    alpha = pm.LogNormal("concentration", 1.0, 1.0) * pm.Dirichlet("share", np.ones(5))
+    if marginal:
+        pm.DirichletMultinomial("y", n=30, a=alpha, observed=y)
+    else:
+        pm.Multinomial("y", 30, pm.Dirichlet("p", alpha, shape=(30, 5)), observed=y)
+
+
+@real(KIND)
 def occupancy(marginal):
     """Fifty species on forty sites, four visits: present or not, seen or not."""
     rng = np.random.default_rng(43)

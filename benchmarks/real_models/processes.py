@@ -13,21 +13,32 @@ from real_models.linear import hats
 KIND = "process"
 
 
-@real(KIND)
-def stochastic_volatility():
+def volatility(seed, mean, rho, sd):
     """Three hundred returns; the logarithm of their variance is autoregressive."""
-    rng = np.random.default_rng(60)
+    rng = np.random.default_rng(seed)
     n, h = 300, np.full(300, -1.0)
     for t in range(1, n):
         h[t] = -1.0 + 0.95 * (h[t - 1] + 1.0) + 0.25 * rng.normal()
     y = np.exp(h / 2.0) * rng.normal(size=n)
-    mean, rho = pm.Normal("mean", -1.0, 2.0), pm.Beta("rho", 20.0, 1.5)
-    sd = pm.HalfNormal("sd", 1.0)
     h = pm.AR(
         "h", rho=pt.stack([mean * (1.0 - rho), rho]), sigma=sd, constant=True, steps=n - 1,
         init_dist=pm.Normal.dist(mean, sd / pt.sqrt(1.0 - rho**2)),
     )  # fmt: skip
     pm.Normal("y", 0.0, pt.exp(h / 2.0), observed=y)
+
+
+@real(KIND)
+def stochastic_volatility():
+    """Priors that keep the mean within what the data say of it."""
+    mean, rho = pm.Normal("mean", -1.0, 2.0), pm.Beta("rho", 20.0, 1.5)
+    volatility(60, mean, rho, pm.HalfNormal("sd", 1.0))
+
+
+@real(KIND)
+def volatility_vague():
+    """The priors of Stan's guide: as rho goes to 1 the mean may be anywhere."""
+    mean, rho = pm.Cauchy("mean", 0.0, 10.0), pm.Uniform("rho", -1.0, 1.0)
+    volatility(113, mean, rho, pm.HalfCauchy("sd", 5.0))
 
 
 @real(KIND)
