@@ -138,23 +138,29 @@ class Hierarchy(NamedTuple):
         return True, came_back, spent
 
     def without_own(self, found: Prepared) -> tuple[Prepared, int]:
-        """Leave out fits of the one mode that is the map's own, and the gradients that it took.
+        """Keep the best fit of the map's own mode, and those of others; and the gradients.
 
         Far in the tails of globals, where the map is wrong, a Gaussian fits it as poorly, and half
         of a large V counts as mass. From a mode of the locals alone an ascent ends in this.
         """
-        spent, kept = 0, list(found.fits[:1])
+        if len(found.fits) == 1:
+            return found, 0
         best = _Ascent.from_place(self, np.zeros(self.density.dim))
-        for fit in found.fits[1:]:
+        spent, kept, has_own = best.n_gradients, list[GaussianBase](), False
+        for fit in found.fits:
             end = _Ascent.from_place(self, fit.mean)
             is_back, n = self._is_back(end, best)
             spent += end.n_gradients + n
-            if not is_back or end.aside > _ASIDE:
+            is_own = bool(is_back) and end.aside <= _ASIDE
+            if not (is_own and has_own):
                 kept.append(fit)
+            has_own |= is_own
         if len(kept) == len(found.fits):
             return found, spent
         pooled = combine_local_bases(with_images(kept, found.orbit))
-        return replace(found, pooled=pooled, fits=tuple(kept), shapes=()), spent
+        poorly = found.poorly_fitted if len(kept) > 1 else ()
+        made = replace(found, pooled=pooled, fits=tuple(kept), shapes=(), poorly_fitted=poorly)
+        return made, spent
 
     def _is_back(self, end: "_Ascent", best: "_Ascent") -> tuple[bool | None, int]:
         """Whether an ascent led to the best mode; None where it found nothing, or less mass."""

@@ -781,9 +781,13 @@ def a_local_with_two_places() -> pm.Model:
     return model
 
 
+@pytest.mark.parametrize("is_best", [False, True])
 @pytest.mark.parametrize(("build", "n_kept"), [(groups, 1), (a_local_with_two_places, 2)])
-def test_a_fit_from_which_an_ascent_leads_back_is_no_mode(build, n_kept, monkeypatch):
-    """Unless it leads to another place of the locals, at the same globals."""
+def test_a_fit_from_which_an_ascent_leads_back_is_no_mode(build, n_kept, is_best, monkeypatch):
+    """Unless it leads to another place of the locals, at the same globals.
+
+    Of what leads back the first is kept, and the map's own is, whichever mode has more mass.
+    """
     density = compile_density(build())
     found, _ = Hierarchy.of(density)
     search = prepare_module.find_modes
@@ -800,12 +804,17 @@ def test_a_fit_from_which_an_ascent_leads_back_is_no_mode(build, n_kept, monkeyp
 
     def with_another(*args, **kwargs):
         modes = search(*args, **kwargs)
-        return replace(modes, fits=(modes.fits[0], spurious), shapes=())
+        fits = (modes.fits[0], spurious)
+        return replace(
+            modes, fits=fits[::-1] if is_best else fits, shapes=(), poorly_fitted=(spurious,)
+        )
 
     monkeypatch.setattr(prepare_module, "find_modes", with_another)
     rng = np.random.default_rng(8)
     made = prepare_module.prepare(found.density, density.start, rng, hierarchy=found)
     assert len(made.fits) == len(made.shapes) == n_kept
+    assert len(made.poorly_fitted) == n_kept - 1
+    assert (made.fits[0] is spurious) == is_best
 
 
 def test_what_a_search_says_of_a_coordinate_is_said_of_the_model(monkeypatch):
