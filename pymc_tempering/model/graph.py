@@ -18,6 +18,7 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_tempering.model.freeze import shared_values
 from pymc_tempering.model.point import PointMap
+from pymc_tempering.model.stable import with_stable_logs
 from pymc_tempering.private.of_pymc import rewrite_before_gradient
 from pymc_tempering.private.of_pytensor import is_step, runs_compiled_code
 
@@ -52,7 +53,7 @@ def density_graph(
     [log_density], z = points.join(term, [], frozen.value_vars)
     # constants are computed once, which is no reason to run a C++ compiler
     with in_python():
-        log_density = rewrite_before_gradient(log_density).astype("float64")
+        log_density = with_stable_logs(rewrite_before_gradient(log_density)).astype("float64")
     if points.dim <= MOST_DIM and (names := staircase_names(frozen)):
         reason = f"everything depends on {', '.join(names)} through comparisons alone"
         return DensityGraph(z, log_density, pt.zeros_like(z), reason)
