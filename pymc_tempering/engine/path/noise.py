@@ -5,14 +5,18 @@ degrees of freedom, it jumps by whole nats when the place moves by its own last 
 moves climb such noise without end.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.path import density_at
-from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MAX_JITTER", "N_EVALUATIONS", "first_noise", "is_noise", "jitter", "noisiest"]
+if TYPE_CHECKING:
+    from pymc_tempering.engine.path.tempered import Density
+
+__all__ = ["LEAST", "MAX_JITTER", "N_EVALUATIONS", "first_noise", "is_noise", "jitter", "noisiest"]
 
 MAX_JITTER = 0.1
 """nats, as a standard deviation: the mean density is then wrong by half its square, 0.005 nats."""
@@ -20,11 +24,14 @@ MAX_JITTER = 0.1
 _N_PAIRS = 6  # mirrored copies: a deviation from six is known to a third
 N_EVALUATIONS = 2 * _N_PAIRS + 1
 
+LEAST = 20.0
+"""Largest coordinate within which there is none: numbers beyond 1e15 are exponentials of 34."""
+
 # no two copies share their digits
 _LENGTHS = np.linspace(0.5, 1.0, _N_PAIRS)[:, None]
 
 
-def jitter(density: Density, z: FloatArray, only: int | None = None) -> float:
+def jitter(density: "Density", z: FloatArray, only: int | None = None) -> float:
     """Noise of a log density at `z` (D,), as a standard deviation in nats.
 
     The mean of two mirrored copies, a relative 1e-12 away, is the value itself but for noise, as
@@ -46,7 +53,7 @@ def jitter(density: Density, z: FloatArray, only: int | None = None) -> float:
     return found
 
 
-def _off(density: Density, z: FloatArray, steps: FloatArray) -> float:
+def _off(density: "Density", z: FloatArray, steps: FloatArray) -> float:
     """How far means of mirrored copies are from the value, as the deviation of one value."""
     points = np.concatenate([z[None], z + steps, z - steps])
     with density_guard(), np.errstate(invalid="ignore"):
@@ -62,7 +69,7 @@ def _off(density: Density, z: FloatArray, steps: FloatArray) -> float:
     return max(0.0, deviation - 64.0 * float(np.spacing(abs(values[0]))))
 
 
-def is_noise(density: Density, z: FloatArray) -> bool:
+def is_noise(density: "Density", z: FloatArray) -> bool:
     """Whether a log density is rounding noise at `z` (D,), or somewhere on the way there from zero.
 
     Past the noise, where ``b + 1`` is ``b``, differences are smooth again, and wrong: what was to
@@ -71,18 +78,17 @@ def is_noise(density: Density, z: FloatArray) -> bool:
     return first_noise(density, z) is not None
 
 
-def first_noise(density: Density, z: FloatArray) -> FloatArray | None:
+def first_noise(density: "Density", z: FloatArray) -> FloatArray | None:
     """Return the place itself, or the outermost on its way from zero, that is noise; or None."""
-    # largest coordinate within which no way is looked at, and the ratio of places on it: numbers
-    # beyond 1e15 are exponentials of 34, and 1 is lost in those of 37
-    near, closer = 20.0, 0.85
-    n = max(0, int(np.log(near / max(float(np.abs(z).max()), near)) / np.log(closer)))
+    # the ratio of places on the way: 1 is lost in exponentials of 37
+    closer = 0.85
+    n = max(0, int(np.log(LEAST / max(float(np.abs(z).max()), LEAST)) / np.log(closer)))
     for k in range(n + 1):
         if jitter(density, closer**k * z) > MAX_JITTER:
             return np.asarray(closer**k * z)
     return None
 
 
-def noisiest(density: Density, z: FloatArray) -> int:
+def noisiest(density: "Density", z: FloatArray) -> int:
     """Return the coordinate along which a log density jitters most."""
     return int(np.argmax([jitter(density, z, only=i) for i in range(z.size)]))

@@ -10,11 +10,18 @@ from pymc_tempering.engine.path.components import no_components, widest
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.mixture import Mixture
+from pymc_tempering.engine.path.noise import LEAST, is_noise
 from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE, Path
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Density", "Reference", "TemperedPath"]
+
+FAR_OUT = 5.0
+"""Largest coordinate, in standard deviations, within which all fits lie."""
+
+NO_WEIGHT = 10.0
+"""nats of weight below the mass of all fits at which a swap has no chance."""
 
 
 class Density(Protocol):
@@ -123,7 +130,7 @@ class TemperedPath:
 
     def uncovered(self, z: FloatArray) -> BoolArray:
         """Which points ``z`` (n, D) have a density where the reference has none; shape (n,)."""
-        return np.isposinf(new_replicas(self.view, self.coordinates.to_base(z)).delta)
+        return np.isposinf(self._delta(z))
 
     def draws_beforehand(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Draw ``u`` from a reference that kernels cannot draw from, shape (n, D), else (n, 0)."""
@@ -136,6 +143,28 @@ class TemperedPath:
             return np.empty((n, 0)), origins
         if isinstance(self.reference, Mixture):
             draws, origins = self.reference.draw(n, self.coordinates, rng)
+            if not self.whole:
+                self._leave_noise(draws, origins == 0, self.reference.log_mass)
         else:
             draws = self.reference.draw(n, rng)
         return np.ascontiguousarray(self.coordinates.to_base(draws)), origins
+
+    def _leave_noise(self, draws: FloatArray, defensive: BoolArray, log_mass: float) -> None:
+        """Move draws whose log density is rounding noise to where there is no density, in place.
+
+        The tails of a Cauchy go where ``gammaln`` of 1e20 is taken from another, and the result may
+        be hundreds of nats. Looked at are the few that are far out and have a chance to be swapped.
+        """
+        u = self.coordinates.to_base(draws)
+        sizes = [np.abs(of).max(axis=1, initial=0.0) for of in (draws, u)]
+        far = np.flatnonzero(defensive & (sizes[0] > LEAST) & (sizes[1] > FAR_OUT))
+        for i in far[self._delta(draws[far]) > log_mass - NO_WEIGHT]:
+            if not is_noise(self.target, draws[i]):
+                continue
+            for _ in range(3):
+                draws[i] *= 1000.0
+                if self._delta(draws[i : i + 1])[0] == -np.inf:
+                    break
+
+    def _delta(self, z: FloatArray) -> FloatArray:
+        return new_replicas(self.view, self.coordinates.to_base(z)).delta
