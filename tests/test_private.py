@@ -112,6 +112,17 @@ def test_every_hook_has_a_test():
     assert untested == {"GraphClasses"}, "what `graph_classes` gives"
 
 
+def test_with_stable_logs():
+    """Forms are in tests/model/test_stable.py; here, whether PyTensor needs it still."""
+    x = pt.vector("x")
+    log_density = private.rewrite_before_gradient(pt.log1p(-pt.sigmoid(x)[0]))
+    at = {x: np.array([50.0])}
+    assert not np.isfinite(pytensor.grad(log_density, x).eval(at)).any()
+    stable = private.with_stable_logs(log_density)
+    assert float(stable.eval(at)) == -50.0
+    assert pytensor.grad(stable, x).eval(at).tolist() == [-1.0]
+
+
 def test_graph_classes():
     classes = private.graph_classes()
     with pm.Model() as model:

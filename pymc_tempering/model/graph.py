@@ -18,9 +18,8 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_tempering.model.freeze import shared_values
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.model.stable import with_stable_logs
 from pymc_tempering.private.of_pymc import rewrite_before_gradient
-from pymc_tempering.private.of_pytensor import is_step, runs_compiled_code
+from pymc_tempering.private.of_pytensor import is_step, runs_compiled_code, with_stable_logs
 
 __all__ = ["MOST_DIM", "CannotInterpretError", "DensityGraph", "density_graph", "in_python",
            "interpret", "interpreted", "staircase_names"]  # fmt: skip

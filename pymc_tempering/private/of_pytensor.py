@@ -121,3 +121,64 @@ def compile_keyed(source: str, name: str, names: dict[str, Any], key: str | None
     from pytensor.link.numba.cache import compile_numba_function_src
 
     return compile_numba_function_src(source, name, global_env=names, cache_key=key)
+
+
+def with_stable_logs(log_density: Any) -> Any:  # noqa: C901 - a walk, with what it needs inside
+    """Replace logs of sigmoids, and of one minus a sigmoid, by what does not round.
+
+    A probability is the sigmoid of an unconstrained value. Beyond 37 it is 1 in double precision:
+    the log of one minus it is minus infinity and its gradient is no number, where both are known
+    from the value itself. PyTensor's own rewrite of ``log1p(-sigmoid(x))`` does not see it once the
+    minus is a product with -1, nor where an index or an axis lies between.
+
+    Examples
+    --------
+    >>> import pytensor.tensor as pt
+    >>> x = pt.vector("x")
+    >>> stable = with_stable_logs(pt.log1p(-1.0 * pt.sigmoid(x)[0]))
+    >>> float(stable.eval({x: [50.0]}))
+    -50.0
+    """
+    import pytensor.tensor as pt
+    from pytensor.graph.rewriting.basic import in2out, node_rewriter
+    from pytensor.graph.rewriting.utils import rewrite_graph
+    from pytensor.tensor.basic import Alloc, get_underlying_scalar_constant_value
+    from pytensor.tensor.elemwise import DimShuffle
+    from pytensor.tensor.exceptions import NotScalarConstantError
+    from pytensor.tensor.shape import Reshape, SpecifyShape
+    from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+
+    # the result holds values of the first input, each as it is
+    rearranges = AdvancedSubtensor, Alloc, DimShuffle, Reshape, SpecifyShape, Subtensor
+
+    def is_minus_one(x: Any) -> bool:
+        if not all(x.type.broadcastable):
+            return False
+        try:
+            return bool(get_underlying_scalar_constant_value(x) == -1)
+        except NotScalarConstantError:
+            return False
+
+    @node_rewriter([pt.log, pt.log1p])
+    def log_of_sigmoid(_graph: Any, node: Any) -> list[Any] | None:
+        inner, steps, is_minus = node.inputs[0], list[Any](), False
+        while inner.owner is not None and inner.owner.op != pt.sigmoid:
+            op, (first, *others) = inner.owner.op, inner.owner.inputs
+            if isinstance(op, rearranges):
+                steps.append((op, others))
+                inner = first
+            elif op == pt.neg:
+                is_minus, inner = not is_minus, first
+            elif op == pt.mul and len(others) == 1 and is_minus_one(first):
+                is_minus, inner = not is_minus, others[0]
+            else:
+                return None
+        if inner.owner is None or is_minus != (node.op == pt.log1p):
+            return None
+        x = inner.owner.inputs[0]
+        for op, others in reversed(steps):
+            x = op(x, *others)
+        stable = -pt.softplus(x if is_minus else -x)
+        return [stable] if stable.type == node.outputs[0].type else None
+
+    return rewrite_graph(log_density, include=(), custom_rewrite=in2out(log_of_sigmoid))

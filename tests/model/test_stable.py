@@ -8,7 +8,7 @@ import pytest
 from scipy.special import betaln, expit, log_expit
 
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.model.stable import with_stable_logs
+from pymc_tempering.private.of_pytensor import with_stable_logs
 
 FAR = (-800.0, -50.0, -3.0, 2.0, 38.0, 750.0)
 
