@@ -269,11 +269,11 @@ class ReferenceChoice(Stateful):
 
     def _on_trial(self, path: TemperedPath, ended: Round, rng: np.random.Generator) -> float:
         """V of the reference of a path from a trial of swaps; infinite where a map is no fit."""
-        places, component = path.draws_and_origins(_TRIAL_DRAWS, rng)
+        places, component, n_looked = path.draws_and_origins(_TRIAL_DRAWS, rng)
         if not places.size:
             places = rng.standard_normal((_TRIAL_DRAWS, path.dim))
         delta = new_replicas(path.view, places).delta
-        self.n_evaluations += _TRIAL_DRAWS
+        self.n_evaluations += _TRIAL_DRAWS + n_looked
         n = len(ended.positions)
         # no more draws of the target than tell as much of V as those of the reference do
         kept = np.linspace(0, n - 1, min(n, 5 * _TRIAL_DRAWS)).astype(np.int64)

@@ -65,7 +65,7 @@ def ladder_kernel(
     record = LadderRecord(
         np.empty((n_scans, n_levels)), np.zeros(n_levels - 1), np.zeros(n_levels),
         new_counts(n_levels), np.empty((0, dim)),
-        *path.draws_and_origins(n_scans, np.random.default_rng(0)),
+        *path.draws_and_origins(n_scans, np.random.default_rng(0))[:2],
         np.zeros((2, 9), np.int64),
     )  # fmt: skip
 

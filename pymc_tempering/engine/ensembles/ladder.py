@@ -140,7 +140,8 @@ class Ladder(Ensemble):
         n, dim = self.u.shape
         self._forget_faults()
         begin_block(self.last_end)
-        draws, origins = self.path.draws_and_origins(n_scans, rng)
+        draws, origins, n_looked = self.path.draws_and_origins(n_scans, rng)
+        self.n_off_record += n_looked
         n_components = 1 if self.mixture is None else len(self.mixture.fits) + 1
         record = LadderRecord(
             np.empty((n_scans, n)), np.zeros(n - 1), np.zeros(n), new_counts(n),

@@ -10,7 +10,7 @@ from pymc_tempering.engine.path.components import no_components, widest
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.mixture import Mixture
-from pymc_tempering.engine.path.noise import LEAST, is_noise
+from pymc_tempering.engine.path.noise import LEAST, N_EVALUATIONS, is_noise
 from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE, Path
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
@@ -136,35 +136,45 @@ class TemperedPath:
         """Draw ``u`` from a reference that kernels cannot draw from, shape (n, D), else (n, 0)."""
         return self.draws_and_origins(n, rng)[0]
 
-    def draws_and_origins(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
-        """:meth:`draws_beforehand`, and which component of a mixture each is of, else 0."""
-        origins = np.zeros(n, dtype=np.int64)
+    def draws_and_origins(
+        self, n: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, IntArray, int]:
+        """:meth:`draws_beforehand`, which component of a mixture each is of, else 0, and gradients.
+
+        These are of what :meth:`_leave_noise` looks at.
+        """
+        origins, n_gradients = np.zeros(n, dtype=np.int64), 0
         if self.reference is None:
-            return np.empty((n, 0)), origins
+            return np.empty((n, 0)), origins, 0
         if isinstance(self.reference, Mixture):
             draws, origins = self.reference.draw(n, self.coordinates, rng)
             if not self.whole:
-                self._leave_noise(draws, origins == 0, self.reference.log_mass)
+                n_gradients = self._leave_noise(draws, origins == 0, self.reference.log_mass)
         else:
             draws = self.reference.draw(n, rng)
-        return np.ascontiguousarray(self.coordinates.to_base(draws)), origins
+        return np.ascontiguousarray(self.coordinates.to_base(draws)), origins, n_gradients
 
-    def _leave_noise(self, draws: FloatArray, defensive: BoolArray, log_mass: float) -> None:
+    def _leave_noise(self, draws: FloatArray, defensive: BoolArray, log_mass: float) -> int:
         """Move draws whose log density is rounding noise to where there is no density, in place.
 
         The tails of a Cauchy go where ``gammaln`` of 1e20 is taken from another, and the result may
         be hundreds of nats. Looked at are the few that are far out and have a chance to be swapped.
+        Returns the gradients that it took, without those of the way to a place that may be noise.
         """
         u = self.coordinates.to_base(draws)
         sizes = [np.abs(of).max(axis=1, initial=0.0) for of in (draws, u)]
         far = np.flatnonzero(defensive & (sizes[0] > LEAST) & (sizes[1] > FAR_OUT))
+        n_gradients = far.size
         for i in far[self._delta(draws[far]) > log_mass - NO_WEIGHT]:
+            n_gradients += N_EVALUATIONS
             if not is_noise(self.target, draws[i]):
                 continue
             for _ in range(3):
                 draws[i] *= 1000.0
+                n_gradients += 1
                 if self._delta(draws[i : i + 1])[0] == -np.inf:
                     break
+        return n_gradients
 
     def _delta(self, z: FloatArray) -> FloatArray:
         return new_replicas(self.view, self.coordinates.to_base(z)).delta

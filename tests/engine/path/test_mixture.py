@@ -299,7 +299,7 @@ def test_arrivals_are_counted_for_the_component_that_was_drawn_from(rng):
 def test_what_is_recorded_of_the_reference_are_its_draws(rng):
     """Not what a swap put in their place: controls are sums over the draws."""
     chain = tuned(rng)
-    draws, _ = chain.path.draws_and_origins(400, deepcopy(rng))
+    draws, *_ = chain.path.draws_and_origins(400, deepcopy(rng))
     record = chain.run(400, rng)
     # a replica in the tails may stay for a hundred scans
     assert record.counts["n_tempered_restarts"] > 0

@@ -99,9 +99,10 @@ def test_draws_of_heavy_tails_leave_noise(density, seed):
     mixture = Mixture(found.fits, np.full(len(found.fits), 1.0 / len(found.fits)))
     path = TemperedPath.from_base(density, found.pooled).starting_from(mixture)
     given, _ = mixture.draw(100_000, path.coordinates, np.random.default_rng(seed))
-    u, origins = path.draws_and_origins(100_000, np.random.default_rng(seed))
+    u, origins, n_gradients = path.draws_and_origins(100_000, np.random.default_rng(seed))
     moved = (np.abs(path.coordinates.from_base(u) / given - 1.0) > 1e-6).any(axis=1)
     assert moved.sum() > 5
+    assert n_gradients > 13 * moved.sum()
     assert (origins[moved] == 0).all()
     delta = new_replicas(path.view, u).delta
     assert (delta[moved] == -np.inf).all()
