@@ -83,24 +83,27 @@ def test_the_mode_of_most_mass_by_its_height_is_fitted_first(bimodal, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("variance", "better", "stays"),
+    ("variance", "better", "at", "stays"),
     [
         # more mass, less well: of another mode as well
-        (0.4, (1.0, 0.9), True),
+        (0.4, (1.0, 0.9), (4.0, -2.0), True),
+        # no dip away: of more of the same
+        (0.4, (1.0, 0.9), (-2.8, 1.1), False),
         # nor is it any, if the mode has no fair fit
-        (1.1, (1.0, 2.0), False),
-        (0.4, (1.0, 0.3), False),
-        (0.4, (-1.0, 0.3), True),
+        (1.1, (1.0, 2.0), (4.0, -2.0), False),
+        (0.4, (1.0, 0.3), (4.0, -2.0), False),
+        (0.4, (-1.0, 0.3), (-2.8, 1.1), True),
     ],
 )
 def test_a_fair_fit_is_not_given_up_for_one_that_left(
-    bimodal, monkeypatch, variance, better, stays
+    bimodal, monkeypatch, variance, better, at, stays
 ):
     """By the variances of log weights, and the other's ELBO in place of 0."""
     survey = known(bimodal, (0.0, 0.0, 100, 1.0))
     (basin,) = survey.basins.known
-    basin.fit = first = basin.fit._replace(variance=variance)
-    other = LocalFit(GaussianBase(np.ones(2), UNITS, better[0]), better[1], 0)
+    first = LocalFit(GaussianBase(bimodal.modes[0], UNITS, 0.0), variance)
+    basin.fit = first
+    other = LocalFit(GaussianBase(np.array(at), UNITS, better[0]), better[1])
     monkeypatch.setattr(survey, "fit_from", lambda *_: other)
     survey.improve(basin)
     assert basin.fit == (first if stays else other)
