@@ -16,7 +16,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.replicas import evaluate
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.engine.tally import new_counts, zero_density_by_level
+from pymc_tempering.engine.tally import EVALUATIONS, new_counts, zero_density_by_level
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Ladder", "LadderLike", "ScanRecord"]
@@ -141,13 +141,13 @@ class Ladder(Ensemble):
         self._forget_faults()
         begin_block(self.last_end)
         draws, origins, n_looked = self.path.draws_and_origins(n_scans, rng)
-        self.n_off_record += n_looked
         n_components = 1 if self.mixture is None else len(self.mixture.fits) + 1
         record = LadderRecord(
             np.empty((n_scans, n)), np.zeros(n - 1), np.zeros(n), new_counts(n),
             np.empty((n_scans if keep_positions else 0, dim)), draws, origins,
             np.zeros((2, n_components), dtype=np.int64),
         )  # fmt: skip
+        record.counts[0, EVALUATIONS] += n_looked
         # the only pair of two levels meets in every scan
         scheme = self.swap_scheme if n > 2 else SWEEP
         rungs = Rungs(self.betas, self.replica_at, self.last_end, self.origin, scheme, self.scan)
