@@ -254,10 +254,13 @@ def test_a_narrower_mode_hides_a_wide_one_in_many_dimensions(away, dim, hidden):
 
 
 def test_what_explains_a_point_and_what_is_left(gaussian, bimodal, rng):
-    """Draws have their component as owner, and exact components leave nothing unexplained."""
+    """Draws have their component as owner, and exact components leave nothing unexplained.
+
+    One of a thousand draws has none. False alarm: once in 10,000 seeds (20 of them, or 4 to 42).
+    """
     one = GaussianBase(gaussian.mean, np.linalg.cholesky(gaussian.cov), gaussian.log_z)
-    z = one.draw(rng, 2000)
-    assert 0.0 < (owner([one], z) == -1).mean() < 0.005
+    z = one.draw(rng, 20_000)
+    assert 4 <= (owner([one], z) == -1).sum() <= 42
     np.testing.assert_allclose(unexplained(gaussian, [one], z), 0.0, atol=1e-9)
     shares = np.log([bimodal.weight, 1.0 - bimodal.weight]) + bimodal.log_z
     fits = [GaussianBase(*of) for of in zip(bimodal.modes, bimodal.sds, shares, strict=True)]

