@@ -16,7 +16,7 @@ from pymc_tempering.engine.ensembles.annealer import Annealer
 from pymc_tempering.engine.ensembles.annealing_runs import TRANSITIONS
 from pymc_tempering.engine.explorers.hamiltonian import (
     LOG_SHORTEST_STEP,
-    MAX_ENERGY_ERROR,
+    MAX_ACCEPTED_ERROR,
     SHORT_STEP_PROBABILITY,
 )
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -276,7 +276,7 @@ def _trajectory(evaluate: Callable[[Any, Any], _Point], n_steps: int) -> Callabl
         end, p, inside = jax.lax.fori_loop(0, n_steps, leap, first)
         error = _energy(beta, end, p) - _energy(beta, start, momentum)
         rate = jnp.exp(-jnp.maximum(error, 0.0))
-        return end, p, jnp.where(inside & (error < MAX_ENERGY_ERROR), rate, 0.0)
+        return end, p, jnp.where(inside & (jnp.abs(error) < MAX_ACCEPTED_ERROR), rate, 0.0)
 
     return move
 

@@ -113,7 +113,8 @@ class Annealer(Ensemble):
         self._forget_faults()
         log = AnnealingLog(
             self.log_weight, np.empty(n_scans), np.empty(n_scans),
-            np.zeros(n_scans, dtype=np.bool_), self.path.draws_beforehand(n_scans, rng),
+            np.zeros(n_scans, dtype=np.bool_),
+            self.path.draws_beforehand(n_scans, rng, self.betas[1]),
         )  # fmt: skip
         annealing = self._annealing(self.replicas, adapt=adapt)
         annealing_scans(annealing, self._target_move, log, rng)
@@ -141,7 +142,7 @@ class Annealer(Ensemble):
         if positions is not None:
             ends = np.ascontiguousarray(self.coordinates.to_base(positions))
         else:
-            ends = self.path.draws_beforehand(n_particles, rng)
+            ends = self.path.draws_beforehand(n_particles, rng, self.betas[1])
             ends = ends if ends.size else np.empty((n_particles, self.path.dim))
         log_weights = np.empty(len(ends))
         particle = new_replicas(self.path.view, np.zeros((1, self.path.dim)))

@@ -97,7 +97,7 @@ class Ladder(Ensemble):
         self.origin = np.full(betas.size, -1)
 
     def _draw(self, rng: np.random.Generator) -> FloatArray:
-        beforehand = self.path.draws_beforehand(1, rng)[0]
+        beforehand = self.path.draws_beforehand(1, rng, self.betas[1])[0]
         return beforehand if beforehand.size else rng.standard_normal(self.path.dim)
 
     def _place(
@@ -140,7 +140,7 @@ class Ladder(Ensemble):
         n, dim = self.u.shape
         self._forget_faults()
         begin_block(self.last_end)
-        draws, origins, n_looked = self.path.draws_and_origins(n_scans, rng)
+        draws, origins, n_looked = self.path.draws_and_origins(n_scans, rng, self.betas[1])
         n_components = 1 if self.mixture is None else len(self.mixture.fits) + 1
         record = LadderRecord(
             np.empty((n_scans, n)), np.zeros(n - 1), np.zeros(n), new_counts(n),

@@ -99,13 +99,6 @@ class Mixture:
         return any(isinstance(fit, TransportMap) for fit in self.fits)
 
     @cached_property
-    def log_mass(self) -> float:
-        """Log mass of all fits in nats, or inf where one does not know its own."""
-        n_images = 1 if self.orbit is None else self.orbit.size
-        known = [np.inf if fit.log_zeta is None else fit.log_zeta for fit in self.fits]
-        return float(logsumexp(known) + np.log(n_images))
-
-    @cached_property
     def digest(self) -> str:
         """Identity of fits, weights and defensive component: 16 hex digits."""
         h = hashlib.sha256("".join(fit.digest for fit in self.fits).encode())

@@ -10,7 +10,7 @@ from pymc_tempering.engine.path.components import no_components, widest
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.mixture import Mixture
-from pymc_tempering.engine.path.noise import LEAST, N_EVALUATIONS, is_noise
+from pymc_tempering.engine.path.noise import N_EVALUATIONS, NOISE_FREE, is_noise, n_places
 from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE, Path
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
@@ -18,10 +18,12 @@ from pymc_tempering.types import BoolArray, FloatArray, IntArray
 __all__ = ["Density", "Reference", "TemperedPath"]
 
 FAR_OUT = 5.0
-"""Largest coordinate, in standard deviations, within which all fits lie."""
+"""Largest coordinate, in standard deviations, within which fits leave little to a Cauchy. Where
+values are 1e3 to 1e8 a scan takes 37 to 142 evaluations more without it, and .03 with it; of a
+Student t of three degrees of freedom at 1e3, 48 and 8 (2026-11-28)."""
 
 NO_WEIGHT = 10.0
-"""nats of weight below the mass of all fits at which a swap has no chance."""
+"""nats below those of the centres of the fits at which the log ratio of a swap has no chance."""
 
 
 class Density(Protocol):
@@ -130,14 +132,19 @@ class TemperedPath:
 
     def uncovered(self, z: FloatArray) -> BoolArray:
         """Which points ``z`` (n, D) have a density where the reference has none; shape (n,)."""
-        return np.isposinf(self._delta(z))
+        return np.isposinf(new_replicas(self.view, self.coordinates.to_base(z)).delta)
 
-    def draws_beforehand(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """Draw ``u`` from a reference that kernels cannot draw from, shape (n, D), else (n, 0)."""
-        return self.draws_and_origins(n, rng)[0]
+    def draws_beforehand(
+        self, n: int, rng: np.random.Generator, beta: float = 1.0
+    ) -> FloatArray:  # fmt: skip
+        """Draw ``u`` from a reference that kernels cannot draw from, shape (n, D), else (n, 0).
+
+        `beta` is of the level that they may go to next.
+        """
+        return self.draws_and_origins(n, rng, beta)[0]
 
     def draws_and_origins(
-        self, n: int, rng: np.random.Generator
+        self, n: int, rng: np.random.Generator, beta: float = 1.0
     ) -> tuple[FloatArray, IntArray, int]:
         """:meth:`draws_beforehand`, which component of a mixture each is of, else 0, and gradients.
 
@@ -146,35 +153,39 @@ class TemperedPath:
         origins, n_gradients = np.zeros(n, dtype=np.int64), 0
         if self.reference is None:
             return np.empty((n, 0)), origins, 0
-        if isinstance(self.reference, Mixture):
-            draws, origins = self.reference.draw(n, self.coordinates, rng)
-            if not self.whole:
-                n_gradients = self._leave_noise(draws, origins == 0, self.reference.log_mass)
+        if not isinstance(self.reference, Mixture):
+            u = self.coordinates.to_base(self.reference.draw(n, rng))
         else:
-            draws = self.reference.draw(n, rng)
-        return np.ascontiguousarray(self.coordinates.to_base(draws)), origins, n_gradients
+            draws, origins = self.reference.draw(n, self.coordinates, rng)
+            u = self.coordinates.to_base(draws)
+            if not self.whole:
+                n_gradients = self._leave_noise(u, draws, origins == 0, beta)
+        return np.ascontiguousarray(u), origins, n_gradients
 
-    def _leave_noise(self, draws: FloatArray, defensive: BoolArray, log_mass: float) -> int:
+    def _leave_noise(
+        self, u: FloatArray, z: FloatArray, defensive: BoolArray, beta: float
+    ) -> int:  # fmt: skip
         """Move draws whose log density is rounding noise to where there is no density, in place.
 
         The tails of a Cauchy go where ``gammaln`` of 1e20 is taken from another, and the result may
-        be hundreds of nats. Looked at are the few that are far out and have a chance to be swapped.
-        Returns the gradients that it took, without those of the way to a place that may be noise.
+        be hundreds of nats. Looked at are those that are far out and have a chance to go to `beta`.
+        Returns the gradients that it took, of places that are noise at most.
         """
-        u = self.coordinates.to_base(draws)
-        sizes = [np.abs(of).max(axis=1, initial=0.0) for of in (draws, u)]
-        far = np.flatnonzero(defensive & (sizes[0] > LEAST) & (sizes[1] > FAR_OUT))
-        n_gradients = far.size
-        for i in far[self._delta(draws[far]) > log_mass - NO_WEIGHT]:
-            n_gradients += N_EVALUATIONS
-            if not is_noise(self.target, draws[i]):
+        far = defensive & (np.abs(z) > NOISE_FREE).any(axis=1) & (np.abs(u) > FAR_OUT).any(axis=1)
+        if not far.any():
+            return 0
+        assert self.mixture is not None
+        centres = self.coordinates.to_base(np.stack([fit.mean for fit in self.mixture.fits]))
+        delta = new_replicas(self.view, np.concatenate([centres, u[far]])).delta
+        of_fits, of_far = np.split(delta, [len(centres)])
+        n_gradients = delta.size
+        for i in np.flatnonzero(far)[of_far > of_fits.max() - NO_WEIGHT / beta]:
+            n_gradients += N_EVALUATIONS * n_places(z[i])
+            if not is_noise(self.target, z[i]):
                 continue
-            for _ in range(3):
-                draws[i] *= 1000.0
+            for factor in (1e3, 1e6, 1e9):
+                u[i] = self.coordinates.to_base(factor * z[i : i + 1])[0]
                 n_gradients += 1
-                if self._delta(draws[i : i + 1])[0] == -np.inf:
+                if new_replicas(self.view, u[i : i + 1]).delta[0] == -np.inf:
                     break
         return n_gradients
-
-    def _delta(self, z: FloatArray) -> FloatArray:
-        return new_replicas(self.view, self.coordinates.to_base(z)).delta

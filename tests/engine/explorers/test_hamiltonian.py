@@ -5,7 +5,7 @@ import math
 import numba
 import numpy as np
 import pytest
-from densities import half_normal, narrow_between_edges
+from densities import half_normal, narrow_between_edges, toy
 from laws import ASKEW, MAPPED
 from loops import move_kernel
 
@@ -14,6 +14,7 @@ from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.explore import explore
 from pymc_tempering.engine.explorers.hamiltonian import (
     LOG_SHORTEST_STEP,
+    MAX_ACCEPTED_ERROR,
     MAX_ENERGY_ERROR,
     Hamiltonian,
     draw_trajectory,
@@ -123,6 +124,24 @@ def test_zero_density_rejects_and_divergence_is_told_apart(rng):
     assert (outcome.status, outcome.acceptance_rate) == (DIVERGENT, 0.0)
     assert (after[1], after[0].tolist()) == (before[1], [1e-4, 1e-4])
     assert MAX_ENERGY_ERROR == 1000.0
+
+
+def cliff(height):
+    """Normal density that is higher, without a slope, above 1."""
+
+    @toy(1)
+    def density(z, grad):
+        grad[0] = -z[0]
+        return -0.5 * z[0] ** 2 + (height if z[0] > 1.0 else 0.0)
+
+    return density
+
+
+def test_no_trajectory_gains_more_energy_than_small_errors_do(rng):
+    base = GaussianBase(np.zeros(1), np.ones(1))
+    for height, climbs in ((MAX_ACCEPTED_ERROR - 5.0, True), (MAX_ACCEPTED_ERROR + 5.0, False)):
+        *_, (_, _, (u, _)) = moves(cliff(height), base, [0.9], 1.0, 0.5, 200, rng)
+        assert (u[0] > 1.0) == climbs
 
 
 @numba.njit

@@ -7,7 +7,12 @@ import pytest
 from laws import ExactPath, ExactReference, GaussianLaw
 
 from pymc_tempering import testing
-from pymc_tempering.engine.explorers.hamiltonian import MAX_ENERGY_ERROR, accept, follow
+from pymc_tempering.engine.explorers.hamiltonian import (
+    MAX_ACCEPTED_ERROR,
+    MAX_ENERGY_ERROR,
+    accept,
+    follow,
+)
 from pymc_tempering.engine.move import DIVERGENT, REJECTED, ZERO_DENSITY
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import Work, new_replicas
@@ -88,7 +93,7 @@ def test_trajectory_is_the_split_integrator_and_its_metropolis_probability(kind,
         np.testing.assert_allclose(p_end, p_expected, rtol=1e-9, atol=1e-12)
         error = flow.energy(expected, p_expected) - flow.energy(u, p)
         assert proposal.status == (DIVERGENT if error > MAX_ENERGY_ERROR else REJECTED)
-        exact = min(1.0, math.exp(-error)) if error < MAX_ENERGY_ERROR else 0.0
+        exact = min(1.0, math.exp(-error)) if abs(error) < MAX_ACCEPTED_ERROR else 0.0
         assert proposal.acceptance_rate == pytest.approx(exact, rel=1e-9)
         assert proposal.n_evaluations == 3
         n_uncertain += 0.01 < exact < 0.999
