@@ -42,6 +42,19 @@ def volatility_vague():
 
 
 @real(KIND)
+def volatility_walk():
+    """A random walk from a start of its own: where its steps go to zero, that stays wide."""
+    rng, walk = np.random.default_rng(6), np.zeros(100)
+    for k in range(1, walk.size):
+        walk[k] = 0.97 * walk[k - 1] + 0.2 * rng.normal()
+    returns = np.exp(walk / 2.0) * rng.normal(size=walk.size)
+    step, nu = pm.Exponential("step", 5.0), pm.Exponential("nu", 0.1)
+    start = pm.Normal.dist(0.0, 1.0)
+    h = pm.GaussianRandomWalk("h", sigma=step, init_dist=start, shape=walk.size)
+    pm.StudentT("y", nu, mu=0.0, sigma=pt.exp(h / 2.0), observed=returns)
+
+
+@real(KIND)
 def spline_counts():
     """Eighty coefficients with a random walk for a prior, and counts."""
     rng = np.random.default_rng(61)

@@ -96,7 +96,7 @@ class Hierarchy(NamedTuple):
             if found.map is None or found.variance > least:
                 continue
             mapped = through_map(density, found.map)
-            seen, n = _variance_by_run(mapped, rng)
+            seen, n = _variance_by_runs(mapped, rng)
             n_gradients += n
             made = cls(mapped, density, structure, found.map, max(found.variance, seen))
             if made.variance > least:
@@ -182,6 +182,18 @@ class Hierarchy(NamedTuple):
         units = np.sqrt((self.map.arrays.root**2).sum(axis=1))
         line = nested.at(z[:, self.structure.globals], units).log_marginal
         return dip(line) <= MAX_DIP, nested.n_gradients
+
+
+def _variance_by_runs(mapped: CompiledDensity, rng: np.random.Generator) -> tuple[float, int]:
+    """V of a map by a short run, or by two where one would refuse it; and their gradients.
+
+    Of seven runs for `shares` one says 16 and the others 6 to 8.
+    """
+    seen, n_gradients = _variance_by_run(mapped, rng)
+    if seen <= _MOST:
+        return seen, n_gradients
+    again, n = _variance_by_run(mapped, rng)
+    return min(seen, again), n_gradients + n
 
 
 @np.errstate(all="ignore")

@@ -5,11 +5,11 @@ From independent standard normal u to z, the globals first,
 .. math::
     t_i &= a_i + \sum_{j<i} A_{ij} u_j + \sum_{k \le j < i} B_{ijk} u_j u_k
         + e^{c_i + \sum_{j<i} S_{ij} \hat u_j} w(u_i; \epsilon_i, a_i), \qquad g = \mu + L t, \\
-    x_j &= m_j(t) - \sum_{i \in P_j} \rho_{ji}(t) \, (x_i - m_i(t))
-        + e^{-\lambda_j(t)} \left( a_j + e^{c_j} w(u_j; \epsilon_j) \right),
+    x_j &= \ell_j(t) - \sum_{i \in P_j} \rho_{ji}(t) \, (x_i - \ell_i(t))
+        + e^{-\lambda_j(t)} \left( m_j(t) + a_j + e^{c_j} w(u_j; \epsilon_j) \right),
 
-where the parents P_j are what is left of a sparse Cholesky factor of the locals' precision, and
-m, rho and lambda are smooth functions of the globals,
+where l is affine, the parents P_j are what is left of a sparse Cholesky factor of the locals'
+precision, and m, rho and lambda are smooth functions of the globals,
 
 .. math:: o_0 + W \left( \beta (1, v) + \alpha \, e^{-|(v - v_n) / \ell|^2 / 2} \right), \qquad
           v = t / \sqrt{1 + (t / C)^2},
@@ -22,9 +22,9 @@ epsilon, and without its cosh), which has an inverse everywhere. The log determi
 evaluation takes what the structure takes, and nothing of the order of D squared.
 
 Where the precision is S + c a a' (:mod:`.sparse_precision`), all this is of S, and the sum of the
-y = x - m at which a is 1 gets its smaller variance at the end, others moving with it,
+y = x - l at which a is 1 gets its smaller variance at the end, others moving with it,
 
-.. math:: x = m + y - (1 - e^{-r}) \, \hat w \, a^T y, \qquad
+.. math:: x = \ell + y - (1 - e^{-r}) \, \hat w \, a^T y, \qquad
           \hat w = S^{-1} a / a^T S^{-1} a, \quad r = \log(1 + c \, a^T S^{-1} a) / 2,
 
 with r and w^ as smooth as the rest. As a'w^ = 1 between nodes too, the log determinant is -r. Such

@@ -30,8 +30,9 @@ class Arrays(NamedTuple):
     trend: FloatArray  # (1 + k, R)
     weights: FloatArray  # (N, R)
     affine: FloatArray  # (n, 1 + k), of the globals without their root: where locals lie, roughly
-    # (M,), M = 2 n + number of parents: means, log precisions, slopes; with a sum n + 1 more, how
-    # much others move with it, and minus the log of what is left of its standard deviation
+    # (M,), M = 2 n + number of parents: means of residuals, log precisions, slopes of locals by
+    # their parents; with a sum n + 1 more, how much others move with it, and minus the log of what
+    # is left of its standard deviation
     constants: FloatArray
     loadings: FloatArray  # (R, M)
     shift: FloatArray
@@ -146,7 +147,7 @@ def _features(
 
 @compiled(borrows=True, inside=True)
 def _about(m: Arrays, t: FloatArray, j: int) -> float:
-    """Where a local lies roughly, which its mean is an offset from in standard deviations."""
+    """Where a local lies roughly, which its residual is from."""
     total = m.affine[j, 0]
     for i in range(t.size):
         total += m.affine[j, 1 + i] * t[i]
@@ -175,13 +176,15 @@ def map_forward(m: Arrays, u: FloatArray, z: FloatArray, scratch: Scratch) -> fl
     _features(m, t, v, near, lat, out)
     slopes, log_precision, places = out[2 * n :], out[n : 2 * n], m.order[k:]
     for j in range(n - 1, -1, -1):
-        total = gap[j]
+        size = np.exp(-log_precision[j])
+        inverse, total = 1.0 / size, out[j] + gap[j]
         for e in range(m.begins[j], m.begins[j + 1]):
-            total -= slopes[e] * gap[m.parents[e]]
+            p = m.parents[e]
+            # in standard deviations: sizes of parents are known
+            total -= slopes[e] * log_precision[p] * inverse * gap[p]
         gap[j] = total
         log_det -= log_precision[j]
-        size = np.exp(-log_precision[j])
-        z[places[j]] = _about(m, t, j) + size * (out[j] + total)
+        z[places[j]] = _about(m, t, j) + size * total
         log_precision[j] = size
     if m.summed.size:
         first = out.size - n - 1
@@ -194,7 +197,7 @@ def map_forward(m: Arrays, u: FloatArray, z: FloatArray, scratch: Scratch) -> fl
 
 @compiled(borrows=True, inside=True)
 def _sum(m: Arrays, out: FloatArray, gap: FloatArray) -> float:
-    """Sum of the locals that have one, as if they had none, about their mean."""
+    """Sum of the locals that have one, as if they had none, about where they lie roughly."""
     total, n = 0.0, gap.size
     for j in m.summed:
         total += out[n + j] * gap[j]
@@ -232,23 +235,28 @@ def pull_back_through(
     t, v, near, lat, out, gap, law = scratch
     k, n, n_functions = t.size, gap.size, lat.size
     by_lat, by_t, by_affine, pull = np.zeros(n_functions), np.zeros(k), np.zeros(k), np.zeros(n)
+    by_log_precision = np.empty(n)
     if m.summed.size:
         _pull_back_of_sum(m, grad_z, out, gap, pull)
     for j in range(n):
         of_local = grad_z[m.order[k + j]]
-        by_mean, of_sum = of_local * out[n + j], pull[j]
-        pull[j] = by_mean + of_sum
-        out[n + j] = -by_mean * (out[j] + gap[j]) - of_sum * gap[j] - 1.0
-        out[j] = by_mean
+        pull[j] += of_local * out[n + j]
+        by_log_precision[j] = -pull[j] * gap[j] - 1.0
         for i in range(k):
             by_affine[i] += m.affine[j, 1 + i] * of_local
     slopes, mine = out[2 * n :], grad[k:]
     for j in range(n):
-        own = pull[j]
+        own, inverse, own_ratio = pull[j], 1.0 / out[n + j], 0.0
         for e in range(m.begins[j], m.begins[j + 1]):
             p = m.parents[e]
-            pull[p] -= slopes[e] * own
-            slopes[e] = -own * gap[p]
+            ratio = out[n + p] * inverse
+            pull[p] -= slopes[e] * ratio * own
+            by_slope = -own * gap[p] * ratio
+            by_ratio = by_slope * slopes[e]
+            own_ratio += by_ratio
+            by_log_precision[p] -= by_ratio
+            slopes[e] = by_slope
+        out[j], out[n + j] = own, by_log_precision[j] + own_ratio
     for j in range(n):
         mine[j] = pull[j] * law[0, j] + law[1, j]
     for j in range(m.pair.shape[0]):
@@ -331,7 +339,7 @@ def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
             u[row, i] = np.sinh(np.arcsinh(power * unskewed) / power)
         _features(m, t, v, near, lat, out)
         for j in range(n):
-            gap[j] = (z[row, m.order[k + j]] - _about(m, t, j)) * np.exp(out[n + j]) - out[j]
+            gap[j] = (z[row, m.order[k + j]] - _about(m, t, j)) * np.exp(out[n + j])
         if m.summed.size:
             first = out.size - n - 1
             total = 0.0
@@ -343,9 +351,10 @@ def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
         for j in range(n - 1, -1, -1):
             c = k + j
             mean, log_scale = _of_local(m, u[row], j)
-            residual = gap[j] - mean
+            residual = gap[j] - out[j] - mean
             for e in range(m.begins[j], m.begins[j + 1]):
-                residual += out[2 * n + e] * gap[m.parents[e]]
+                p = m.parents[e]
+                residual += out[2 * n + e] * np.exp(out[n + j] - out[n + p]) * gap[p]
             u[row, c] = unwarp(residual * np.exp(-log_scale), m.skew[c])
 
 
