@@ -63,10 +63,10 @@ def interpolated(
     np.add.at(precision, factor.rows, factors.T**2)
     affine = _affine(t, solved.z[:, at], 1.0 / np.sqrt(precision.T))
     offsets = solved.z[:, at] - affine[:, 0] - t @ affine[:, 1:].T
-    ratios = sd[:, factor.rows[off]] / sd[:, column[off]]
     summed, _ = structure.summed_as_eliminated
     units = np.ones(2 * n + slopes.shape[1] + of_sum.shape[1])
-    units[2 * n : 2 * n + slopes.shape[1]] = np.exp(np.log(ratios).mean(axis=0))
+    by_scale = log_precision[:, column[off]] - log_precision[:, factor.rows[off]]
+    units[2 * n : 2 * n + slopes.shape[1]] = np.exp(by_scale.mean(axis=0))
     if summed.size:
         # in standard deviations too, but the same at all nodes, so that their sum is 1 between them
         total = of_sum[:, summed].sum(axis=1, keepdims=True)
@@ -75,9 +75,9 @@ def interpolated(
         # what becomes of it once the sum is as narrow as it is
         more = np.expm1(of_sum[:, n:]) * offsets[:, summed].sum(axis=1, keepdims=True)
         offsets += of_sum[:, :n] * more
-    offsets /= sd
     means = offsets.copy()
-    np.add.at(means.T, column[off], (slopes * ratios * offsets[:, factor.rows[off]]).T)
+    np.add.at(means.T, column[off], (slopes * offsets[:, factor.rows[off]]).T)
+    means /= sd
     values = np.column_stack([means, log_precision, slopes, of_sum]) * units
     constants = values.mean(axis=0)
     left, sizes, right = np.linalg.svd(values - constants, full_matrices=False)

@@ -158,7 +158,8 @@ def _about(m: Arrays, t: FloatArray, j: int) -> float:
 def map_forward(m: Arrays, u: FloatArray, z: FloatArray, scratch: Scratch) -> float:
     """Map ``u`` (D,) to ``z``; return the log determinant without that of the root.
 
-    In the scratch space log precisions become sizes, which are dear to compute twice.
+    In the scratch space gaps become those of the locals from where they lie roughly, and log
+    precisions sizes, which are dear to compute twice.
     """
     t, v, near, lat, out, gap, law = scratch
     k, n = t.size, gap.size
@@ -177,18 +178,16 @@ def map_forward(m: Arrays, u: FloatArray, z: FloatArray, scratch: Scratch) -> fl
     slopes, log_precision, places = out[2 * n :], out[n : 2 * n], m.order[k:]
     for j in range(n - 1, -1, -1):
         size = np.exp(-log_precision[j])
-        inverse, total = 1.0 / size, out[j] + gap[j]
+        total = size * (out[j] + gap[j])
         for e in range(m.begins[j], m.begins[j + 1]):
-            p = m.parents[e]
-            # in standard deviations: sizes of parents are known
-            total -= slopes[e] * log_precision[p] * inverse * gap[p]
+            total -= slopes[e] * gap[m.parents[e]]
         gap[j] = total
         log_det -= log_precision[j]
-        z[places[j]] = _about(m, t, j) + size * total
+        z[places[j]] = _about(m, t, j) + total
         log_precision[j] = size
     if m.summed.size:
         first = out.size - n - 1
-        moved = np.expm1(-out[first + n]) * _sum(m, out, gap)
+        moved = np.expm1(-out[first + n]) * _sum(m, gap)
         for j in range(n):
             z[m.order[k + j]] += out[first + j] * moved
         log_det -= out[first + n]
@@ -196,11 +195,11 @@ def map_forward(m: Arrays, u: FloatArray, z: FloatArray, scratch: Scratch) -> fl
 
 
 @compiled(borrows=True, inside=True)
-def _sum(m: Arrays, out: FloatArray, gap: FloatArray) -> float:
+def _sum(m: Arrays, gap: FloatArray) -> float:
     """Sum of the locals that have one, as if they had none, about where they lie roughly."""
-    total, n = 0.0, gap.size
+    total = 0.0
     for j in m.summed:
-        total += out[n + j] * gap[j]
+        total += gap[j]
     return total
 
 
@@ -208,11 +207,11 @@ def _sum(m: Arrays, out: FloatArray, gap: FloatArray) -> float:
 def _pull_back_of_sum(
     m: Arrays, grad_z: FloatArray, out: FloatArray, gap: FloatArray, pull: FloatArray
 ) -> None:
-    """Fill what the sum adds to the derivatives by residuals, and those by what only it needs."""
+    """Fill what the sum adds to the derivatives by gaps, and those by what only it needs."""
     k, n = m.mean.size, gap.size
     first = out.size - n - 1
     left = np.exp(-out[first + n])
-    total = _sum(m, out, gap)
+    total = _sum(m, gap)
     force = 0.0
     for j in range(n):
         of_local = grad_z[m.order[k + j]]
@@ -220,7 +219,7 @@ def _pull_back_of_sum(
         out[first + j] = (left - 1.0) * total * of_local
     out[first + n] = -left * total * force - 1.0
     for j in m.summed:
-        pull[j] = (left - 1.0) * force * out[n + j]
+        pull[j] = (left - 1.0) * force
 
 
 @compiled(fastmath={"reassoc", "contract"}, inside=True)
@@ -235,28 +234,23 @@ def pull_back_through(
     t, v, near, lat, out, gap, law = scratch
     k, n, n_functions = t.size, gap.size, lat.size
     by_lat, by_t, by_affine, pull = np.zeros(n_functions), np.zeros(k), np.zeros(k), np.zeros(n)
-    by_log_precision = np.empty(n)
     if m.summed.size:
         _pull_back_of_sum(m, grad_z, out, gap, pull)
     for j in range(n):
         of_local = grad_z[m.order[k + j]]
-        pull[j] += of_local * out[n + j]
-        by_log_precision[j] = -pull[j] * gap[j] - 1.0
+        pull[j] += of_local
         for i in range(k):
             by_affine[i] += m.affine[j, 1 + i] * of_local
     slopes, mine = out[2 * n :], grad[k:]
     for j in range(n):
-        own, inverse, own_ratio = pull[j], 1.0 / out[n + j], 0.0
+        own, own_gap, size = pull[j], gap[j], out[n + j]
         for e in range(m.begins[j], m.begins[j + 1]):
             p = m.parents[e]
-            ratio = out[n + p] * inverse
-            pull[p] -= slopes[e] * ratio * own
-            by_slope = -own * gap[p] * ratio
-            by_ratio = by_slope * slopes[e]
-            own_ratio += by_ratio
-            by_log_precision[p] -= by_ratio
-            slopes[e] = by_slope
-        out[j], out[n + j] = own, by_log_precision[j] + own_ratio
+            own_gap += slopes[e] * gap[p]
+            pull[p] -= slopes[e] * own
+            slopes[e] = -own * gap[p]
+        pull[j] = out[j] = own * size
+        out[n + j] = -own * own_gap - 1.0
     for j in range(n):
         mine[j] = pull[j] * law[0, j] + law[1, j]
     for j in range(m.pair.shape[0]):
@@ -339,22 +333,19 @@ def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
             u[row, i] = np.sinh(np.arcsinh(power * unskewed) / power)
         _features(m, t, v, near, lat, out)
         for j in range(n):
-            gap[j] = (z[row, m.order[k + j]] - _about(m, t, j)) * np.exp(out[n + j])
+            gap[j] = z[row, m.order[k + j]] - _about(m, t, j)
         if m.summed.size:
             first = out.size - n - 1
-            total = 0.0
-            for j in m.summed:
-                total += np.exp(-out[n + j]) * gap[j]
-            more = np.expm1(out[first + n]) * total
+            more = np.expm1(out[first + n]) * _sum(m, gap)
             for j in range(n):
-                gap[j] += out[first + j] * more * np.exp(out[n + j])
+                gap[j] += out[first + j] * more
         for j in range(n - 1, -1, -1):
             c = k + j
             mean, log_scale = _of_local(m, u[row], j)
-            residual = gap[j] - out[j] - mean
+            residual = gap[j]
             for e in range(m.begins[j], m.begins[j + 1]):
-                p = m.parents[e]
-                residual += out[2 * n + e] * np.exp(out[n + j] - out[n + p]) * gap[p]
+                residual += out[2 * n + e] * gap[m.parents[e]]
+            residual = residual * np.exp(out[n + j]) - out[j] - mean
             u[row, c] = unwarp(residual * np.exp(-log_scale), m.skew[c])
 
 
