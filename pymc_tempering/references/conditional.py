@@ -99,7 +99,6 @@ def conditional_fit(
         # says nothing of the mass
         if best is None or lowest > LADDER or k > MANY_GLOBALS:
             break
-    n_spent += 0 if best is None else N_MANY
     best = best and _finished(nested, best, lowest, solved, rng)
     return ConditionalFit(best, lowest, nested.n_gradients + n_spent)
 
@@ -118,7 +117,7 @@ def _finished(
     rng: np.random.Generator,
 ) -> ConditionalMap:  # fmt: skip
     """The map with its own tails, which regressions on draws narrow, and nothing that is idle."""
-    mean, root, laws, given = made.arrays.mean, made.arrays.root, made.laws, made
+    mean, root, laws = made.arrays.mean, made.arrays.root, made.laws
     if variance <= LADDER and mean.size <= MANY_GLOBALS:
         laws = with_tails(nested, made)
     places = nodes_in_tails(made.laws.tail, laws.tail, rng)
@@ -128,10 +127,7 @@ def _finished(
         both = map(np.concatenate, zip(solved, (of[1:] for of in more), strict=True))
         solved = Conditionals(*both)
         made = interpolated(nested.structure, mean, root, solved, made, variance) or made
-    ended = pruned(made.with_laws(laws), variance)
-    # what is interpolated far out in tails may be wrong everywhere else
-    seen = trimmed_variance(_Draws.of(nested.density, ended, rng, N_MANY).log_weights)
-    return ended if seen <= max(variance, LADDER) else pruned(given, variance)
+    return pruned(made.with_laws(laws), variance)
 
 
 def _first_gaussian(

@@ -5,8 +5,8 @@ principal components over the nodes; a Gaussian process with a linear trend goes
 mode is an affine function of the globals and what residuals have to be for the rest, so that errors
 of the interpolation are in the units of V: where a chain is narrow, they do not grow along it. With
 offsets of each local, and slopes in standard deviations, which are 10^4 next to an end that stays
-wide, five of eight maps of volatilities were refused, and the others had a V of .3 to 11; now all
-have .04 to .3 (2026-11-28).
+wide, five of eight maps of volatilities were refused, and the others had a V of .3 to 11; now it is
+.06 to .15, by the median of five short runs (2026-11-28).
 """
 
 import numpy as np

@@ -147,7 +147,7 @@ def _features(
 
 @compiled(borrows=True, inside=True)
 def _about(m: Arrays, t: FloatArray, j: int) -> float:
-    """Where a local lies roughly, which its residual is from."""
+    """Where a local lies roughly; its gap is from there."""
     total = m.affine[j, 0]
     for i in range(t.size):
         total += m.affine[j, 1 + i] * t[i]
