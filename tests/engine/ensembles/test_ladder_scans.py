@@ -192,6 +192,22 @@ def test_recorded_deltas_are_those_of_the_densities(rng):
     assert chain.target_log_density == pytest.approx(float(target.log_density(z[-1])))
 
 
+def test_draws_of_the_reference_are_asked_for_by_the_level_that_they_go_to(rng, monkeypatch):
+    """Which of them may be rounding noise and get there depends on it."""
+    target, base, _ = setting("skewed_gamma")
+    path = TemperedPath.from_base(target, base)
+    chain = Ladder(path, BETAS, target.start, rng, settings=SETTINGS)
+    draw, asked = TemperedPath.draws_and_origins, []
+
+    def spied(path, n, rng, beta):
+        asked.append(beta)
+        return draw(path, n, rng, beta)
+
+    monkeypatch.setattr(TemperedPath, "draws_and_origins", spied)
+    chain.run(5, rng)
+    assert asked == [BETAS[1]]
+
+
 @pytest.mark.statistical
 def test_swap_rates_are_the_exact_ones(rng):
     """False alarm 1e-4: four standard errors from batches, three pairs."""

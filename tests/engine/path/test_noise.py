@@ -64,6 +64,17 @@ def test_what_lies_beyond_noise_is_noise(density):
     assert first_noise(density, np.array([0.3, 25.0])) is None
 
 
+def test_no_place_beyond_noise_looks_fine_by_chance():
+    """Past the noise all looks fine; with a place every 15 % on the way a tenth of them was."""
+    with pm.Model() as model:
+        nu = pm.LogNormal("nu", 3.0, 4.0)
+        pm.StudentT("y", nu, mu=0.2, sigma=0.9, observed=np.tile([-1.3, 0.4, 1.8], 16))
+    student = compile_density(model)
+    places = np.linspace(33.0, 80.0, 200)
+    assert np.mean([jitter(student, place[None]) > MAX_JITTER for place in places]) < 0.1
+    assert np.mean([is_noise(student, place[None]) for place in places]) > 0.95
+
+
 def test_steep_curved_and_cut_densities_are_no_noise():
     """Slopes of 1e14, scales of 1e-10 and places far away move by digits as they should."""
     narrow = heavy_tail(dof=(3.0,), loc=(1e3,), scale=(1e-9,))
