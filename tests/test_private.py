@@ -261,6 +261,16 @@ def test_is_circular():
     assert private.is_circular(of_dims)
 
 
+def test_is_packed_cholesky():
+    with pm.Model() as model:
+        pm.LKJCholeskyCov("a", n=2, eta=1.0, sd_dist=pm.Exponential.dist(1.0))
+        pm.Exponential("b")
+        pm.LKJCorr("c", n=2, eta=1.0)
+        pm.Normal("d")
+    transforms = [model.rvs_to_transforms[model[name]] for name in "abcd"]
+    assert [private.is_packed_cholesky(t) for t in transforms] == [True, False, False, False]
+
+
 def test_is_improper():
     with pm.Model():
         flat = [pm.Flat("a"), pm.HalfFlat("b", shape=2)]

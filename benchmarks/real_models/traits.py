@@ -54,6 +54,19 @@ def irt_2_hierarchy():
 
 
 @real(KIND)
+def preferences():
+    """Coefficients of 40 people, correlated, by ten choices of one of three each."""
+    rng = np.random.default_rng(54)
+    x = rng.normal(size=(40, 10, 3, 3))
+    own = np.array([1.0, -0.5, 0.3]) + rng.normal(size=(40, 3)) * [0.5, 0.8, 0.2]
+    y = (np.einsum("ijkl,il->ijk", x, own) + rng.gumbel(size=(40, 10, 3))).argmax(axis=2)
+    root, _, _ = pm.LKJCholeskyCov("root", n=3, eta=2.0, sd_dist=pm.Exponential.dist(1.0))
+    mean, unit = pm.Normal("mean", 0.0, 2.0, shape=3), pm.Normal("unit", shape=(40, 3))
+    own = mean + unit @ root.T
+    pm.Categorical("y", logit_p=(x * own[:, None, None, :]).sum(axis=-1), observed=y)
+
+
+@real(KIND)
 def irt_3(marginal):
     """Items that can be guessed: 300 people, 15 items."""
     rng = np.random.default_rng(52)

@@ -165,7 +165,7 @@ def draws_of_model(
     thinned = xr.DataTree.from_dict(groups)
     flat = unconstrained_draws(thinned, density, max_draws=n_all)
     # recorded densities are in PyMC's coordinates
-    here = log_density_at(density, flat) - density.points.angles.log_jacobian(flat)
+    here = log_density_at(density, flat) - density.points.log_jacobian(flat)
     check_density(thinned, model, here)
     return flat.reshape(sizes["chain"], -1, density.dim)
 

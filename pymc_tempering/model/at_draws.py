@@ -126,7 +126,7 @@ def constrained_draws(
     ends = np.cumsum(points.sizes)[:-1]
 
     def values(z: FloatArray) -> dict[str, np.ndarray]:
-        parts = np.split(points.angles.from_line(z), ends, axis=1)
+        parts = np.split(points.values(z), ends, axis=1)
         layout = zip(parts, points.shapes, points.dtypes, strict=True)
         results = function(
             *(part.reshape(len(z), *shape).astype(dtype) for part, shape, dtype in layout)

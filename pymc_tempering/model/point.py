@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.graph.replace import graph_replace
 
+from pymc_tempering.model.correlations import PartialCorrelations
 from pymc_tempering.private.of_pymc import is_circular
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -115,7 +116,9 @@ class PointMap:
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[str, ...]  # float64, or what a discrete variable has
     initial: dict[str, np.ndarray]  # the model's initial point, in these types
-    angles: Angles  # entries of which the flat vector holds another coordinate than PyMC's
+    # entries of which the flat vector holds other coordinates than PyMC's
+    angles: Angles
+    correlations: PartialCorrelations
     map: CoordinateMap | None = None  # from the coordinates of the flat vector, if not its own
 
     @classmethod
@@ -131,7 +134,8 @@ class PointMap:
             name: np.asarray(point[name], dtype) for name, dtype in zip(names, dtypes, strict=True)
         }
         shapes = tuple(np.shape(initial[name]) for name in names)
-        return cls(names, shapes, dtypes, initial, Angles.of(model, initial))
+        own = Angles.of(model, initial), PartialCorrelations.of(model, initial)
+        return cls(names, shapes, dtypes, initial, *own)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -146,20 +150,23 @@ class PointMap:
     def ravel(self, point: Mapping[str, np.ndarray]) -> FloatArray:
         """Flat vector of shape (D,) of a point; entries other than value variables are ignored."""
         values = [np.ravel(np.asarray(point[name], dtype=np.float64)) for name in self.names]
-        line = self.angles.to_line(np.concatenate(values))
+        line = self.correlations.to_line(self.angles.to_line(np.concatenate(values)))
         return line if self.map is None else self.map.to_base(line)
 
-    def log_jacobian(self, z: FloatArray) -> float:
-        """Log of the Jacobian of PyMC's values by the flat vector (D,), in nats."""
-        if self.map is None:
-            return float(self.angles.log_jacobian(z))
-        line, log_det = self.map.forward(z[None])
-        return float(log_det[0] + self.angles.log_jacobian(line[0]))
+    def values(self, z: FloatArray) -> FloatArray:
+        """PyMC's values of flat vectors, both of shape (..., D), one variable after another."""
+        line = z if self.map is None else self.map.from_base(z)
+        return self.angles.from_line(self.correlations.from_line(line))
+
+    def log_jacobian(self, z: FloatArray) -> FloatArray:
+        """Log of the Jacobian of PyMC's values by flat vectors (n, D), in nats, shape (n,)."""
+        line, log_det = (z, 0.0) if self.map is None else self.map.forward(z)
+        own = self.angles.log_jacobian(line) + self.correlations.log_jacobian(line)
+        return np.asarray(log_det + own)
 
     def unravel(self, z: FloatArray) -> dict[str, np.ndarray]:
         """Named values of a flat vector of shape (D,), as copies."""
-        line = z if self.map is None else self.map.from_base(z)
-        point, offset, values = {}, 0, self.angles.from_line(line)
+        point, offset, values = {}, 0, self.values(z)
         layout = zip(self.names, self.shapes, self.dtypes, self.sizes, strict=True)
         for name, shape, dtype, size in layout:
             point[name] = values[offset : offset + size].reshape(shape).astype(dtype)
@@ -180,9 +187,10 @@ class PointMap:
             # whole numbers alone: the flat vector is of doubles all the same
             z = pt.vector(joined.name, dtype="float64", shape=joined.type.shape)
             return graph_replace(graphs, {joined: z.astype(joined.dtype)}, strict=False), z
-        if not self.angles.index.size:
+        if not self.angles.index.size and not self.correlations.index.size:
             return list(graphs), joined
         z = joined.type(joined.name)
-        values, log_jacobian = self.angles.graph(z)
+        line, of_correlations = self.correlations.graph(z)
+        values, of_angles = self.angles.graph(line)
         first, *rest = graph_replace(graphs, {joined: values}, strict=False)
-        return [first + log_jacobian, *rest], z
+        return [first + of_correlations + of_angles, *rest], z

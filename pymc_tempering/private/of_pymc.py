@@ -39,6 +39,13 @@ def is_circular(transform: Any) -> bool:
     return getattr(transform, "name", None) == "circular"
 
 
+def is_packed_cholesky(transform: Any) -> bool:
+    """Whether values are rows of a Cholesky factor with log diagonals; the class is not public."""
+    from pymc.distributions.transforms import CholeskyCovPacked
+
+    return isinstance(transform, CholeskyCovPacked)
+
+
 def is_improper(rv: Any) -> bool:
     """Whether a variable has no proper law: ``pm.Flat`` or ``pm.HalfFlat``, by private classes."""
     from pymc.distributions.continuous import FlatRV, HalfFlatRV

@@ -248,7 +248,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         position = points.unravel(target)
         # what PyMC calls the log density of the draw, in its own coordinates
         if points.map is None or current.account.left <= values["n_gradients"]:
-            values["model_logp"] -= points.log_jacobian(target)
+            values["model_logp"] -= points.log_jacobian(target[None])[0]
         else:
             # a map rounds as it was compiled: at the draw as recorded the density is another
             values["model_logp"] = self.log_density_of(position)
@@ -315,7 +315,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         """Log density of the model in PyMC's coordinates, in nats, as recorded of every draw."""
         z = (points := self.density.inner.points).ravel(point)
         with density_guard():
-            return self._log_density(z) - points.log_jacobian(z)
+            return self._log_density(z) - float(points.log_jacobian(z[None])[0])
 
     def sizes_at(self, points: Sequence[Mapping[str, Any]]) -> Callable[[IntArray], FloatArray]:
         """Give the function from positions to the magnitude of the density's terms there."""
