@@ -84,10 +84,14 @@ class Shape(NamedTuple):
 
 
 def assess(
-    density: Density, base: GaussianBase, rng: np.random.Generator, n_draws: int = N_DRAWS
-) -> LocalFit | None:
-    """Measure how well a Gaussian fits; None where the density has no mass under it."""
-    elbo = evaluate_elbo(density, base, rng, n_draws)
+    density: Density, base: GaussianBase, rng: np.random.Generator, n_draws: int = N_DRAWS,
+    trimmed: float = 0.0,
+) -> LocalFit | None:  # fmt: skip
+    """Measure how well a Gaussian fits; None where the density has no mass under it.
+
+    A share ``trimmed`` of the draws says nothing of the mass (:func:`.quality.evaluate_elbo`).
+    """
+    elbo = evaluate_elbo(density, base, rng, n_draws, trimmed)
     if not np.isfinite(elbo.value):
         return None
     return LocalFit(GaussianBase(base.mean, base.scale, elbo.value), elbo.variance)

@@ -97,14 +97,17 @@ def delta_at(density: Density, z: FloatArray, log_base: FloatArray) -> FloatArra
 
 
 def evaluate_elbo(
-    density: Density, base: GaussianBase, rng: np.random.Generator, n_draws: int = 1000
-) -> Elbo:
+    density: Density, base: GaussianBase, rng: np.random.Generator, n_draws: int = 1000,
+    trimmed: float = 0.0,
+) -> Elbo:  # fmt: skip
     r"""Evaluate a lower bound on log Z from draws of a base.
 
     .. math:: \ell = \log b + E_q[\log \pi(z) - \log q(z) \mid \pi(z) > 0] \le \log Z,
 
     where q is the base and b its mass on the support of the target, so b = 1 and this is the
-    ordinary ELBO for targets that are positive everywhere.
+    ordinary ELBO for targets that are positive everywhere. It is a bound for any part of the
+    support: a share ``trimmed`` of the draws, those of the lowest weights, may count as outside,
+    as one of 400 that is 200,000 nats low in the tail of a good map.
 
     Draws are in antithetic pairs: 1000 of 92 parameters have a standard error near 0.1 nats.
     """
@@ -112,13 +115,14 @@ def evaluate_elbo(
     u = np.concatenate([half, -half])
     log_base = -0.5 * (u * u).sum(axis=1) - base.log_det_scale - 0.5 * base.dim * LOG_2PI
     delta = delta_at(density, base.from_base(u), log_base)
-    finite = np.isfinite(delta)
-    if not finite.any():
+    delta = np.sort(delta[np.isfinite(delta)])
+    if not delta.size:
         return Elbo(-math.inf, math.inf)
     # a fit far from any mode has densities whose sum is beyond all numbers
     with np.errstate(over="ignore", invalid="ignore"):
-        value = float(delta[finite].mean()) + math.log(int(finite.sum()) / len(u))
-    return Elbo(value, trimmed_variance(delta[finite]))
+        inside = delta[int(trimmed * delta.size) :]
+        value = float(inside.mean()) + math.log(inside.size / len(u))
+    return Elbo(value, trimmed_variance(delta))
 
 
 def log_weights(

@@ -19,7 +19,7 @@ from pymc_tempering.references.known import MOST_KNOWN, KnownModes
 from pymc_tempering.references.local import LocalFit, assess, laplace_at, refine
 from pymc_tempering.references.planted import Looked
 from pymc_tempering.references.prepared import MOST_ONCE, Effort, Report, mass_once
-from pymc_tempering.references.quality import FAIR, GOOD, N_DRAWS, N_MANY
+from pymc_tempering.references.quality import FAIR, GOOD, N_DRAWS, N_MANY, TRIMMED
 from pymc_tempering.references.same_mode import N_ON_LINE, joined, n_places
 from pymc_tempering.references.starts import Starts, evaluated, inside, pulled_inside
 from pymc_tempering.types import FloatArray, IntArray
@@ -112,7 +112,7 @@ class Survey:
         ``known`` neither curvature nor another fit are taken; searches ``known_to`` have found it.
         """
         most = int(min(1000, self.effort.most / 8))
-        fit = None if known is None else assess(self.density, known, self.rng, N_MANY)
+        fit = None if known is None else assess(self.density, known, self.rng, N_MANY, TRIMMED)
         self.is_known = fit is not None
         if fit is not None:
             self.spent["fits"] += N_MANY

@@ -51,6 +51,14 @@ def test_no_draw_inside_the_support(edge, rng):
     assert bound == (-np.inf, np.inf)
 
 
+def test_bound_of_a_part_of_the_support(gaussian, rng):
+    """Without the fifth of lowest weights of an exact base nothing but that fifth is lost."""
+    base = GaussianBase.from_moments(gaussian.mean, gaussian.cov)
+    bound, variance = evaluate_elbo(gaussian, base, rng, 1000, trimmed=0.2)
+    np.testing.assert_allclose(bound, gaussian.log_z + np.log(0.8), rtol=1e-10)
+    assert variance < 1e-12
+
+
 def test_variance_is_twice_what_the_bound_misses_where_that_is_little(gaussian, rng):
     """A base narrower by 3 %: to second order in what is wrong; 4000 draws give it within 10 %."""
     exact = GaussianBase.from_moments(gaussian.mean, gaussian.cov)
