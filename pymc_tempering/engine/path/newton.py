@@ -350,14 +350,17 @@ def solve_at_nodes(
 ) -> int:  # fmt: skip
     """Climb at the globals of each row of ``z``; a value of -inf is of a row without a mode.
 
-    The first row is a mode. Others start from the nearest solved before them, in ``units`` (k,) of
-    the globals, moved as that of the first row would.
+    Each starts from the nearest solved before it, in ``units`` (k,) of the globals, moved as that
+    of the first would, which is a mode. Where half of 2 k + 2 have none, the rest is left out.
     """
     n, k, dim = s.at.size, s.globals.size, z.shape[1]
     entries, grad, own = np.empty(s.rows.size + 1), np.empty(dim), np.empty(n)
     by_global, up, there, down = np.empty((k, n)), np.empty(dim), np.empty(dim), np.empty(dim)
-    n_gradients = 0
+    n_gradients = n_solved = 0
+    values[:] = -np.inf
     for row in range(z.shape[0]):
+        if row >= 2 * k + 2 and 2 * n_solved < row:
+            break
         nearest, least = 0, np.inf
         for other in range(row):
             gap = 0.0
@@ -372,26 +375,23 @@ def solve_at_nodes(
                     g = s.globals[i]
                     moved += by_global[i, j] * (z[row, g] - z[nearest, g])
                 z[row, s.at[j]] = moved
-            for e in range(factors.shape[1]):
-                factors[row, e] = factors[nearest, e]
-        for j in range(n):
-            own[j] = scale[j]
-        done, value, used = _climb(
-            address, s, z[row], own, _TIGHT, row > 0, entries, factors[row], grad
-        )  # fmt: skip
+            factors[row] = factors[nearest]
+        own[:] = scale
+        done, value, used = _climb(address, s, z[row], own, _TIGHT, row > 0, entries,
+                                   factors[row], grad)  # fmt: skip
         if not done and row > 0:
             # as the first row has them, where the way there led astray
             n_gradients += used
             for j in range(n):
                 z[row, s.at[j]] = z[0, s.at[j]]
-            done, value, used = _climb(
-                address, s, z[row], own, _TIGHT, False, entries, factors[row], grad
-            )  # fmt: skip
+            done, value, used = _climb(address, s, z[row], own, _TIGHT, False, entries,
+                                       factors[row], grad)  # fmt: skip
         n_gradients += used
         if done and s.rows.size == n and s.summed.size == 0:
             n_gradients += _over_widths(address, s, z[row], own, entries, up, down, there)
             done = factorise(s, entries, factors[row], 0.0)
-        values[row] = value - half_log_det(s, factors[row]) if done else -np.inf
+        if done:
+            values[row], n_solved = value - half_log_det(s, factors[row]), n_solved + 1
         if row == 0:
             for i in range(k):
                 n_gradients += _sensitivity(
