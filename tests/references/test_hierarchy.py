@@ -518,6 +518,43 @@ def test_a_second_pass_is_begun_where_one_as_dear_as_the_first_can_be_paid(monke
     assert [n_passes(most) for most in (after, dear - 1, dear)] == [1, 1, 2]
 
 
+def test_where_the_first_nodes_have_no_mode_no_others_are_looked_at():
+    """Of a global away from 0 the locals have none; a failure takes 60 Newton steps."""
+    with pm.Model() as model:
+        g = pm.Normal("g")
+        x = pm.Normal("x", 0.0, 1.0, shape=12)
+        pm.Potential("bend", 20.0 * g**2 * (x**2).sum())
+    density = compile_density(model)
+    structure = structures_of(density)[0][0]
+    assert structure.globals.size == 1
+    places = np.concatenate([[0.0], np.tile([1.0, -1.0], 40)])[:, None]
+
+    def spent(n):
+        nested = NestedLaplace(density, structure, np.zeros(13))
+        solved = nested.at(places[:n], np.ones(1)).log_marginal
+        np.testing.assert_array_equal(np.isfinite(solved), np.arange(n) == 0)
+        return nested.n_gradients
+
+    assert spent(81) == spent(4) > spent(2)
+
+
+@pytest.mark.parametrize(("variances", "n_globals", "kept", "n_gradients"), [
+    ((15.0, 1.6), 1, 1.6, 1700), ((15.0, 19.0), 1, 15.0, 1700), ((7.0, 1.6), 1, 7.0, 1000),
+    ((15.0, 1.6), 20, 15.0, 1000),
+])  # fmt: skip
+def test_a_poor_map_that_begins_at_a_fit_is_fitted_once_more(
+    variances, n_globals, kept, n_gradients, monkeypatch
+):
+    density = compile_density(two_levels())
+    structure = structures_of(density)[0][0]
+    both = zip(variances, (1000, 700), strict=True)
+    fits = iter(ConditionalFit(some_map(), v, n) for v, n in both)
+    monkeypatch.setattr(hierarchy_module, "conditional_fit", lambda *_: next(fits))
+    monkeypatch.setattr(hierarchy_module, "MANY_GLOBALS", n_globals)
+    found = hierarchy_module._fitted(density, structure, np.random.default_rng(0), np.inf)
+    assert (found.variance, found.n_gradients) == (kept, n_gradients)
+
+
 @pytest.mark.parametrize(("variances", "taken", "n_tried"), [
     ((0.5, 0.1, 0.1), 2, 1), ((4.0, 1.5, 0.1), 8, 2), ((4.0, 5.0, 4.5), 2, 3),
     ((17.0, 16.5, 16.1), None, 3), ((17.0, 9.0, 2.5), 7, 3),
