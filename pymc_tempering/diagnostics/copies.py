@@ -47,7 +47,7 @@ def without_copies(
         return None
     names = [name for name in map(str, posterior.data_vars) if name in model.named_vars]
     drawn = posterior[names].transpose("chain", "draw", ...)
-    values_of = constrained_draws(model, names)
+    values_of = constrained_draws(model, names, points)
 
     def at(z: FloatArray) -> xr.Dataset:
         values = values_of(z)

@@ -30,6 +30,7 @@ from pymc_tempering.model.at_draws import constrained_draws
 from pymc_tempering.model.compile import CompiledDensity, keep_density, prior_points
 from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.model.open_data import OpenDensity, Refillable
+from pymc_tempering.model.point import PointMap
 from pymc_tempering.references.importance import (
     N_DRAWS,
     QuickEvidence,
@@ -103,13 +104,15 @@ class Outcome(NamedTuple):
 class Quick(NamedTuple):
     """What a few hundred gradients say of a data set; None where they were not asked, or fail.
 
-    ``z`` are draws (n, D) of equal weight, ``base`` the reference that was given.
+    ``z`` are draws (n, D) of equal weight, of a density with these ``points``, ``base`` the
+    reference that was given.
     """
 
     found: QuickEvidence | None = None
     z: FloatArray = np.empty((0, 0))
     base: GaussianBase | None = None
     failure: str = ""
+    points: PointMap | None = None
 
 
 def reference_at(many: Many, data: Mapping[str, np.ndarray], dim: int) -> GaussianBase | None:
@@ -150,7 +153,7 @@ class Worker:
         self._open: OpenDensity | None = None
         self._free: list[Refillable | None] = []
         self._prior: FloatArray | None = None
-        self._values: Callable[[FloatArray], dict[str, np.ndarray]] | None = None
+        self._values: dict[tuple[str, ...], Callable[[FloatArray], dict[str, np.ndarray]]] = {}
         self._lock = Lock()
         if not discrete_names(self._model):
             lengths = [many.inputs[name] for name in many.lengths]
@@ -203,7 +206,8 @@ class Worker:
         z = np.empty((0, 0))
         if many.draws and not found.doubt:
             z = found.draws(many.draws, many.generator(_DRAWS, i))
-        return Quick(found._replace(weighted=(np.empty((0, 0)), np.empty(0))), z, given)
+        bare = found._replace(weighted=(np.empty((0, 0)), np.empty(0)))
+        return Quick(bare, z, given, points=density.points)
 
     def _found(
         self,
@@ -275,7 +279,7 @@ class Worker:
         try:
             if found is None or found.doubt:
                 return self._run(i, data, quick)
-            draws = self._constrained(data, quick.z) if self._many.draws else {}
+            draws = self._constrained(data, quick) if self._many.draws else {}
         except OptionError as error:
             if self._many.max_gradients is None:
                 # not of these data, but of the call
@@ -286,11 +290,14 @@ class Worker:
         numbers = found.log_z, found.se, found.n_gradients, found.variance, found.pareto_k
         return Outcome(*numbers, IMPORTANCE), draws
 
-    def _constrained(self, data: Mapping[str, np.ndarray], z: FloatArray) -> dict[str, np.ndarray]:
+    def _constrained(self, data: Mapping[str, np.ndarray], quick: Quick) -> dict[str, np.ndarray]:
         self._observe(data)
-        if self._values is None:
-            self._values = constrained_draws(self._model, self._many.variables)
-        return self._values(z)
+        assert quick.points is not None
+        # threads have densities of their own, and models copied for each may have another order
+        if (order := quick.points.names) not in self._values:
+            names = self._many.variables
+            self._values[order] = constrained_draws(self._model, names, quick.points)
+        return self._values[order](quick.z)
 
     def _run(
         self, i: int, data: Mapping[str, np.ndarray], quick: Quick

@@ -110,18 +110,18 @@ def evaluate(
 
 
 def constrained_draws(
-    model: pm.Model, names: Sequence[str]
+    model: pm.Model, names: Sequence[str], points: PointMap
 ) -> Callable[[FloatArray], dict[str, np.ndarray]]:
     """Compile what maps vectors ``z`` (n, D) to values (n, ...) of these variables of the model.
 
-    They are free variables and deterministics. Shared data are read when it is called.
+    They are free variables and deterministics. Shared data are read when it is called. ``points``
+    are those of the density that the vectors are of: a frozen model has another order of variables.
     """
-    points = PointMap.from_model(model)
     outputs = model.replace_rvs_by_values([model[name] for name in names])
-    batched = [
-        pt.tensor(v.name, shape=(None, *v.type.shape), dtype=v.dtype) for v in model.value_vars
-    ]
-    graphs = vectorize_graph(outputs, dict(zip(model.value_vars, batched, strict=True)))
+    values_of = {v.name: v for v in model.value_vars}
+    ordered = [values_of[name] for name in points.names]
+    batched = [pt.tensor(v.name, shape=(None, *v.type.shape), dtype=v.dtype) for v in ordered]
+    graphs = vectorize_graph(outputs, dict(zip(ordered, batched, strict=True)))
     function = interpreted(batched, graphs, on_unused_input="ignore")
     ends = np.cumsum(points.sizes)[:-1]
 

@@ -137,8 +137,9 @@ def update(  # noqa: PLR0913 - every option by its name, as of sample
         found, n_search, spent = by_weights(density, known, rng, draws * chains, most)
     if found is not None:
         estimate = run_of_weights(
-            whole, found, rng, draws=draws, chains=chains, n_search=n_search, warnings=inherited
-        )
+            whole, found, density.points, rng,
+            draws=draws, chains=chains, n_search=n_search, warnings=inherited,
+        )  # fmt: skip
         spent = 0
     else:
         if max_gradients is not None:

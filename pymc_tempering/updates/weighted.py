@@ -15,6 +15,7 @@ from pymc_tempering.model.at_draws import constrained_draws
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.identity import Identity
 from pymc_tempering.model.open_data import value_of
+from pymc_tempering.model.point import PointMap
 from pymc_tempering.numerics import one_blas_thread, weight_ess
 from pymc_tempering.references.importance import (
     N_DRAWS,
@@ -64,6 +65,7 @@ def by_weights(
 def run_of_weights(
     model: pm.Model,
     found: QuickEvidence,
+    points: PointMap,
     rng: np.random.Generator,
     *,
     draws: int,
@@ -71,11 +73,14 @@ def run_of_weights(
     n_search: int,
     warnings: list[Diagnostic],
 ) -> LogZEstimate:
-    """Estimate with a run of independent draws, dealt out to chains."""
+    """Estimate with a run of independent draws, dealt out to chains.
+
+    ``points`` are those of the density that was weighted.
+    """
     names = [v.name for v in (*model.free_RVs, *model.deterministics)]
     z = found.draws(draws * chains, rng)
     # copies of a draw are neighbours otherwise, as in a slow chain
-    values = constrained_draws(model, names)(rng.permutation(z))
+    values = constrained_draws(model, names, points)(rng.permutation(z))
     arrays = {name: v.reshape(chains, draws, *v.shape[1:]) for name, v in values.items()}
     held = [d for d in model.data_vars if d not in model.values_to_rvs]
     constants = {d.name: np.asarray(value_of(d)) for d in held}

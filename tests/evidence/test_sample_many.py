@@ -9,6 +9,7 @@ from scipy import stats
 from pymc_tempering import sample_many
 from pymc_tempering.errors import OptionError, TemperingWarning
 from pymc_tempering.evidence import all_blocks, many_worker
+from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references import importance
 
 N, N_OBS, N_DRAWS = 30, 5, 200
@@ -159,3 +160,27 @@ def test_names_are_kept_and_others_refused(model, counts, seed):
         sampled(model, counts[:2], seed, var_names=["ratse"])
     with pytest.raises(OptionError, match="draws"):
         sampled(model, counts[:2], seed, draws=0)
+
+
+def test_draws_of_weights_are_of_their_variables(seed):
+    """The frozen model has them in another order; six standard errors of exact means."""
+    n_rows, centres = 30, {"first": 5.0, "second": np.array([-7.0, 12.0]), "third": 1.0}
+    with pm.Model() as model:
+        for name, centre in centres.items():
+            shape = np.shape(centre)
+            mean = pm.Normal(name, 0.0, 20.0, shape=shape)
+            data = pm.Data(f"data_{name}", np.zeros((n_rows, *shape)))
+            pm.Normal(f"y_{name}", mean, 1.0, observed=data)
+    assert [v.name for v in model.value_vars] != list(compile_density(model).points.names)
+    # of the second data set all is one more
+    data = {
+        f"data_{name}": np.stack([np.broadcast_to(np.add(centre, i), (n_rows, *np.shape(centre)))
+                                  for i in range(2)])
+        for name, centre in centres.items()
+    }  # fmt: skip
+    found = sample_many(model, data, draws=N_DRAWS, random_seed=seed, progressbar=False)
+    assert (found["tempering"]["how"] == "importance").all()
+    for name, centre in centres.items():
+        means = found["posterior"][name].mean(("chain", "draw")).to_numpy()
+        expected = np.stack([centre, np.add(centre, 1)])
+        np.testing.assert_allclose(means, expected, atol=6.0 / np.sqrt(n_rows * N_DRAWS) + 0.001)

@@ -7,6 +7,7 @@ from scipy import integrate, special, stats
 
 import pymc_tempering as pm_temper
 from pymc_tempering.evidence.same_model import draws_of_model
+from pymc_tempering.model.at_draws import constrained_draws
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.correlations import PartialCorrelations
 from pymc_tempering.references.hierarchy import Hierarchy
@@ -102,14 +103,15 @@ def test_jacobian_is_that_of_the_values(two_factors, rng):
         assert own.log_jacobian(z) == pytest.approx(np.linalg.slogdet(slopes)[1], abs=1e-7)
 
 
-def test_models_without_factors_are_left_alone(rng):
-    with pm.Model() as model:
-        pm.Normal("x", 0.0, 1.0, shape=2)
-    z = rng.normal(size=2)
-    none = PartialCorrelations.of(model, model.initial_point())
-    assert none.to_line(z) is z
-    assert none.from_line(z) is z
-    assert none.log_jacobian(z) == 0.0
+def test_variables_at_draws_are_those_of_the_model(two_factors, rng):
+    """The first entry of a factor is its standard deviation, and the first correlation a tanh."""
+    density = compile_density(two_factors)
+    points, z = density.points, rng.normal(size=(7, density.dim))
+    begin = sum(points.sizes[: points.names.index("three_cholesky-cov-packed__")])
+    three = z[:, begin : begin + 6]
+    found = constrained_draws(two_factors, ["three_stds", "three_corr"], points)(z)
+    np.testing.assert_allclose(found["three_stds"], np.exp(three[:, [0, 2, 5]]))
+    np.testing.assert_allclose(found["three_corr"][:, 1, 0], np.tanh(three[:, 1]))
 
 
 def test_evidence_of_a_tilted_correlation(two_factors):

@@ -8,6 +8,7 @@ from scipy import stats
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, ModelError, TemperingWarning
+from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.open_data import OpenDensity
 from pymc_tempering.results.identity import recorded_identity
 from pymc_tempering.updates import rows as module
@@ -285,6 +286,29 @@ def test_wrong_weights_of_modes_are_corrected(rng, seed):
     )
     xr.testing.assert_equal(quick["posterior"].dataset, new["posterior"].dataset)
     assert quick["updates"]["gradients"].item() > found["gradients"].item()
+
+
+def test_draws_of_weights_are_of_their_variables(rng, seed):
+    """The frozen model has them in another order; six standard errors of exact means."""
+    centres = {"first": 5.0, "second": np.array([-7.0, 12.0]), "third": 1.0}
+
+    def model_of(n):
+        with pm.Model() as model:
+            for name, centre in centres.items():
+                mean = pm.Normal(name, 0.0, 20.0, shape=np.shape(centre))
+                pm.Normal(
+                    f"y_{name}", mean, 1.0, observed=np.tile(centre, (n, *[1] * np.ndim(centre)))
+                )
+        return model
+
+    few, many = model_of(10), model_of(30)
+    assert [v.name for v in many.value_vars] != list(compile_density(many).points.names)
+    run = pm_temper.estimate_logz(few, random_seed=seed, **SHORT).idata
+    new = pm_temper.update(run, many, random_seed=seed, **SHORT | {"quick": True, "draws": 200})
+    assert "sample_stats" not in new.children  # weights did
+    for name, centre in centres.items():
+        drawn = new["posterior"][name].mean(("chain", "draw")).to_numpy()
+        np.testing.assert_allclose(drawn, centre, atol=6.0 / np.sqrt(30 * 400) + 0.001)
 
 
 def test_a_mode_that_ascents_find_and_draws_lack_is_named(rng, seed):
