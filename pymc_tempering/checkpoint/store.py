@@ -38,8 +38,8 @@ from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
 __all__ = ["Folder", "Kept", "Store", "resumed"]
 
-FORMAT = 8
-"""Number of the layout of a folder; raised with every change of it."""
+FORMAT = 9
+"""Number of the layout of a folder; raised with every change of it, or of the coordinates in it."""
 
 _ABOUT = "run.json"
 _FITS = "fits.npz"
