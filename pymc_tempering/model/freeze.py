@@ -79,6 +79,9 @@ def freeze(model: pm.Model, *, discrete: bool = False, but: Sequence[str] = ()) 
         dims = [dim for dim in model.dim_lengths if dim not in of_open]
         frozen = freeze_dims_and_data(model, data=data, dims=dims)
     frozen.check_bounds = model.check_bounds
+    # PyMC orders them anew, and a base that was given has the order of the model
+    order = {rv.name: i for i, rv in enumerate(model.free_RVs)}
+    frozen.free_RVs.sort(key=lambda rv: order[rv.name])
     return frozen
 
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pymc as pm
 
+import pymc_tempering as pm_temper
+from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.point import PointMap
 
 
@@ -27,3 +29,14 @@ def test_round_trip(rng):
     np.testing.assert_array_equal(points.ravel(shuffled), z)
     named["b"][0, 0] = 99.0
     assert z[0] != 99.0
+
+
+def test_order_is_that_of_the_model():
+    """PyMC gives a frozen copy another one, in which a base of the user's would be of others."""
+    with pm.Model() as model:
+        pm.Normal("x", 5.0, 0.1)
+        pm.HalfNormal("s")
+        pm.Normal("b", np.array([-7.0, 12.0]), 0.1, shape=2)
+    assert compile_density(model).points.names == ("x", "s_log__", "b")
+    mean = pm_temper.fit_base(model, random_seed=1).mean
+    np.testing.assert_allclose(mean[[0, 2, 3]], [5.0, -7.0, 12.0], atol=0.05)
