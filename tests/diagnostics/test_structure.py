@@ -143,18 +143,19 @@ def test_neighbours_on_a_map_are_sparse():
 
 
 def test_neighbours_are_sparse_under_a_constraint_on_their_sum():
-    """A line of areas with one that branches off, and an effect of each alone."""
-    near = np.eye(9, k=1) + np.eye(9, k=-1)
-    near[7:, 2] = near[2, 7:] = [0.0, 1.0]
-    near[7, 8] = near[8, 7] = 0.0
+    """Areas that branch in two, and an effect of each alone."""
+    n_areas = 15
+    near = np.zeros((n_areas, n_areas))
+    for area in range(1, n_areas):
+        near[area, (area - 1) // 2] = near[(area - 1) // 2, area] = 1.0
     with pm.Model() as model:
-        sd, own = pm.HalfNormal("sd", 1.0), pm.Normal("own", 0.0, 1.0, shape=9)
+        sd, own = pm.HalfNormal("sd", 1.0), pm.Normal("own", 0.0, 1.0, shape=n_areas)
         shared = pm.ICAR("shared", W=near)
-        pm.Poisson("y", pm.math.exp(own + sd * shared), observed=np.arange(9))
+        pm.Poisson("y", pm.math.exp(own + sd * shared), observed=np.arange(n_areas))
     found = pm_temper.structure(model)
     assert found.summed == "shared"
     assert found.n_globals == (1, 0, 0)
-    assert found.n_neighbours.tolist() == [[0, 9, 9], [1, 0, 1], [1, 1, 3]]
+    assert found.n_neighbours.tolist() == [[0, 15, 15], [1, 0, 1], [1, 1, 3]]
     assert (found.kind, found.width) == ("sparse", 4)
     assert found.n_directions < 9
     assert "All values of shared depend on their sum, too." in repr(found)

@@ -85,16 +85,17 @@ def test_the_law_of_own_scales_has_the_tails_of_their_prior():
 
 def test_logits_far_from_zero_tell_less():
     """Eleven of twelve successes; the start has a probability of a half, and the mass has not."""
+    n_rows = 120
     with pm.Model() as model:
         mean = pm.Normal("mean", 0.0, 2.0, initval=0.0)
-        local = pm.HalfCauchy("local", 1.0, shape=Y.size)
-        z = pm.Normal("z", shape=Y.size)
-        pm.Bernoulli("y", logit_p=mean + 0.01 * local * z, observed=np.arange(Y.size) > 0)
+        local = pm.HalfCauchy("local", 1.0, shape=n_rows)
+        z = pm.Normal("z", shape=n_rows)
+        pm.Bernoulli("y", logit_p=mean + 0.01 * local * z, observed=np.arange(n_rows) % 12 > 0)
     density = compile_density(model)
     found, _ = find_local_scales(density)
     ours = np.exp(found.slopes[0, 0] + found.numbers[:, 2]) / 0.01**2
-    # at the start 0.25, at a share of eleven in twelve 0.076
-    assert 0.02 < np.median(ours) < 0.15
+    # at the start 0.25, at a share of eleven in twelve 0.076, within 2.6 sd of the mean
+    assert 0.035 < np.median(ours) < 0.15
     # a draw
     assert (found.place != density.start).all()
     np.testing.assert_allclose(scaled(density, found).start, found.to_base(found.place))
