@@ -6,7 +6,9 @@ mode is an affine function of the globals and what residuals have to be for the 
 of the interpolation are in the units of V: where a chain is narrow, they do not grow along it. With
 offsets of each local, and slopes in standard deviations, which are 10^4 next to an end that stays
 wide, five of eight maps of volatilities were refused, and the others had a V of .3 to 11; now it is
-.06 to .15, by the median of five short runs (2026-11-28).
+.06 to .15, by the median of five short runs (2026-11-28). Slopes of effects with a covariance are
+bounded in standard deviations, and where one effect hardly varies those in the units of the model
+are not: V was 10^7 to 10^23, and is .5 to 1.4 (eight groups, five data sets).
 """
 
 import numpy as np
@@ -31,6 +33,11 @@ thousandth of the V before, within these. `gp_states` took 171, and 2.1 ms, for 
 _MOST_LEFT_OUT = 0.03
 """Share of V that a map may gain by what is left out of it in the end: `gp_states` has 50 functions
 for 74, and takes 0.31 ms for 0.40 (benchmarks/README.md)."""
+
+_CONSTANT = 0.5
+"""Spread of a slope in the model's units over the nodes, as a share of that in standard deviations,
+both in the units of V, below which it counts as constant: 0.7 and more for most slopes of eight
+models and all of covariances, 0.4 to 10^-5 next to an end of a chain that stays wide."""
 
 _NUGGET = 1e-6
 """Variance of the interpolation at nodes, of one: Newton steps end, and rounding."""
@@ -66,7 +73,11 @@ def interpolated(
     summed, _ = structure.summed_as_eliminated
     units = np.ones(2 * n + slopes.shape[1] + of_sum.shape[1])
     by_scale = log_precision[:, column[off]] - log_precision[:, factor.rows[off]]
-    units[2 * n : 2 * n + slopes.shape[1]] = np.exp(by_scale.mean(axis=0))
+    by_slope, slopes_in_sd = np.exp(by_scale), slopes * np.exp(by_scale)
+    constant = (by_slope * slopes_in_sd).mean(axis=0) / (by_slope**2).mean(axis=0)
+    spread = np.sqrt(((by_slope * (slopes - constant)) ** 2).mean(axis=0))
+    in_sd = (spread > _CONSTANT * slopes_in_sd.std(axis=0)).astype(np.int64)
+    units[2 * n : 2 * n + in_sd.size] = np.where(in_sd, 1.0, np.exp(by_scale.mean(axis=0)))
     if summed.size:
         # in standard deviations too, but the same at all nodes, so that their sum is 1 between them
         total = of_sum[:, summed].sum(axis=1, keepdims=True)
@@ -78,6 +89,7 @@ def interpolated(
     means = offsets.copy()
     np.add.at(means.T, column[off], (slopes * offsets[:, factor.rows[off]]).T)
     means /= sd
+    slopes = np.where(in_sd, slopes_in_sd, slopes)
     values = np.column_stack([means, log_precision, slopes, of_sum]) * units
     constants = values.mean(axis=0)
     left, sizes, right = np.linalg.svd(values - constants, full_matrices=False)
@@ -88,7 +100,8 @@ def interpolated(
     lengths, trend, weights = _process(v, left[:, :n_kept] * sizes[:n_kept], begin)
     begins = factor.begins - np.arange(n + 1)
     arrays = Arrays(
-        np.concatenate([structure.globals, at]), begins, factor.rows[off], summed, mean, root,
+        np.concatenate([structure.globals, at]), begins, factor.rows[off], summed,
+        in_sd if in_sd.any() else in_sd[:0], mean, root,
         v / lengths, lengths, trend, weights, affine, constants / units,
         # as maps keep them: what they cannot keep is not finite here
         (right[:n_kept] / units).astype(np.float32),

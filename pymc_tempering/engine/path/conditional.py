@@ -9,7 +9,8 @@ From independent standard normal u to z, the globals first,
         + e^{-\lambda_j(t)} \left( m_j(t) + a_j + e^{c_j} w(u_j; \epsilon_j) \right),
 
 where l is affine, the parents P_j are what is left of a sparse Cholesky factor of the locals'
-precision, and m, rho and lambda are smooth functions of the globals,
+precision, and m, lambda and rho, or of most locals rho in standard deviations,
+:math:`\rho_{ji} e^{\lambda_j - \lambda_i}`, are smooth functions of the globals,
 
 .. math:: o_0 + W \left( \beta (1, v) + \alpha \, e^{-|(v - v_n) / \ell|^2 / 2} \right), \qquad
           v = t / \sqrt{1 + (t / C)^2},
@@ -52,7 +53,7 @@ __all__ = ["ConditionalMap"]
 
 
 _DTYPES: dict[str, type[np.generic]] = {"loadings": np.float32}
-_DTYPES |= dict.fromkeys(("order", "begins", "parents", "summed"), np.uint32)
+_DTYPES |= dict.fromkeys(("order", "begins", "parents", "summed", "in_sd"), np.uint32)
 """Loadings are most of the numbers of a map, and read for every evaluation. Code that knows of no
 negative positions has not to look for them."""
 
@@ -68,7 +69,8 @@ class ConditionalMap:
     A funnel: log precisions, the second half of what locals depend on, have a slope of -1.
 
     >>> arrays = Arrays(
-    ...     order=np.arange(3), begins=np.zeros(3), parents=np.empty(0), summed=np.empty(0),
+    ...     order=np.arange(3), begins=np.zeros(3),
+    ...     parents=np.empty(0), summed=np.empty(0), in_sd=np.empty(0),
     ...     mean=np.zeros(1), root=np.eye(1), nodes=np.zeros((1, 1)), lengths=np.ones(1),
     ...     trend=np.array([[0.0], [-1.0]]), weights=np.zeros((1, 1)),
     ...     affine=np.zeros((2, 2)), constants=np.zeros(4),

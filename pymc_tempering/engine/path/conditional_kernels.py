@@ -23,6 +23,7 @@ class Arrays(NamedTuple):
     begins: IntArray  # (n + 1,), where the parents of each local begin and end
     parents: IntArray  # of all locals, each after its child
     summed: IntArray  # (m,), locals with a sum whose variance is smaller; mostly none
+    in_sd: IntArray  # of all parents, 1 where slopes are in standard deviations; empty if none are
     mean: FloatArray  # (k,)
     root: FloatArray  # (k, k)
     nodes: FloatArray  # (N, k), in units of the lengths
@@ -76,7 +77,7 @@ def _residuals(m: Arrays, u: FloatArray, gap: FloatArray, law: FloatArray) -> fl
     """Fill the residuals of all locals, and in five rows what derivatives are made of.
 
     Those are their slopes, that of the log determinant, what of them is scaled, and what an only
-    parent does to mean and log scale. Return the log determinant.
+    parent does to mean and log scale. The sixth row is for gaps. Return the log determinant.
     """
     k, n = m.mean.size, gap.size
     mine, width, skew, shift = u[k:], m.width[k:], m.skew[k:], m.shift[k:]
@@ -158,8 +159,8 @@ def _about(m: Arrays, t: FloatArray, j: int) -> float:
 def map_forward(m: Arrays, u: FloatArray, z: FloatArray, scratch: Scratch) -> float:
     """Map ``u`` (D,) to ``z``; return the log determinant without that of the root.
 
-    In the scratch space gaps become those of the locals from where they lie roughly, and log
-    precisions sizes, which are dear to compute twice.
+    In the scratch space gaps become those of the locals from where they lie roughly, also in
+    standard deviations, and log precisions sizes, which are dear to compute twice.
     """
     t, v, near, lat, out, gap, law = scratch
     k, n = t.size, gap.size
@@ -176,11 +177,17 @@ def map_forward(m: Arrays, u: FloatArray, z: FloatArray, scratch: Scratch) -> fl
         z[m.order[i]] = total
     _features(m, t, v, near, lat, out)
     slopes, log_precision, places = out[2 * n :], out[n : 2 * n], m.order[k:]
+    gaps_in_sd = law[5]
     for j in range(n - 1, -1, -1):
         size = np.exp(-log_precision[j])
-        total = size * (out[j] + gap[j])
+        in_sd, total = out[j] + gap[j], 0.0
         for e in range(m.begins[j], m.begins[j + 1]):
-            total -= slopes[e] * gap[m.parents[e]]
+            if m.in_sd.size and m.in_sd[e]:
+                in_sd -= slopes[e] * gaps_in_sd[m.parents[e]]
+            else:
+                total -= slopes[e] * gap[m.parents[e]]
+        total += size * in_sd
+        gaps_in_sd[j] = total / size
         gap[j] = total
         log_det -= log_precision[j]
         z[places[j]] = _about(m, t, j) + total
@@ -234,6 +241,7 @@ def pull_back_through(
     t, v, near, lat, out, gap, law = scratch
     k, n, n_functions = t.size, gap.size, lat.size
     by_lat, by_t, by_affine, pull = np.zeros(n_functions), np.zeros(k), np.zeros(k), np.zeros(n)
+    by_gap_in_sd = np.zeros(n)
     if m.summed.size:
         _pull_back_of_sum(m, grad_z, out, gap, pull)
     for j in range(n):
@@ -243,14 +251,19 @@ def pull_back_through(
             by_affine[i] += m.affine[j, 1 + i] * of_local
     slopes, mine = out[2 * n :], grad[k:]
     for j in range(n):
-        own, own_gap, size = pull[j], gap[j], out[n + j]
+        own_gap, size = gap[j], out[n + j]
+        own = pull[j] + by_gap_in_sd[j] / size
         for e in range(m.begins[j], m.begins[j + 1]):
             p = m.parents[e]
-            own_gap += slopes[e] * gap[p]
-            pull[p] -= slopes[e] * own
-            slopes[e] = -own * gap[p]
+            if m.in_sd.size and m.in_sd[e]:
+                by_gap_in_sd[p] -= slopes[e] * own * size
+                slopes[e] = -own * size * law[5, p]
+            else:
+                own_gap += slopes[e] * gap[p]
+                pull[p] -= slopes[e] * own
+                slopes[e] = -own * gap[p]
         pull[j] = out[j] = own * size
-        out[n + j] = -own * own_gap - 1.0
+        out[n + j] = by_gap_in_sd[j] * law[5, j] - own * own_gap - 1.0
     for j in range(n):
         mine[j] = pull[j] * law[0, j] + law[1, j]
     for j in range(m.pair.shape[0]):
@@ -299,11 +312,11 @@ def pull_back_through(
 @compiled(inside=True)
 def _scratch(m: Arrays) -> Scratch:
     # globals, these in lengths, kernels at nodes, shared functions, what they make, gaps of locals,
-    # derivatives of their residuals
+    # derivatives of their residuals, and gaps in standard deviations
     k, n, n_nodes, n_functions = m.mean.size, m.begins.size - 1, m.nodes.shape[0], m.trend.shape[1]
     return (
         np.empty(k), np.empty(k), np.empty(n_nodes), np.empty(n_functions),
-        np.empty(m.constants.size), np.empty(n), np.empty((5, n)),
+        np.empty(m.constants.size), np.empty(n), np.empty((6, n)),
     )  # fmt: skip
 
 
@@ -344,7 +357,10 @@ def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
             mean, log_scale = _of_local(m, u[row], j)
             residual = gap[j]
             for e in range(m.begins[j], m.begins[j + 1]):
-                residual += out[2 * n + e] * gap[m.parents[e]]
+                slope, p = out[2 * n + e], m.parents[e]
+                if m.in_sd.size and m.in_sd[e]:
+                    slope *= np.exp(out[n + p] - out[n + j])
+                residual += slope * gap[p]
             residual = residual * np.exp(out[n + j]) - out[j] - mean
             u[row, c] = unwarp(residual * np.exp(-log_scale), m.skew[c])
 
