@@ -67,8 +67,13 @@ def changed(settings):
 
 def fitted(density):
     """The fit of lowest V or that a run would use, whether it would, and gradients of all."""
-    fits, own = [], hierarchy.conditional_fit
-    with changed({(hierarchy, "conditional_fit"): lambda *of: fits.append(own(*of)) or fits[-1]}):
+    fits = []
+
+    def noted(own):
+        return lambda *of: fits.append(own(*of)) or fits[-1]
+
+    makers = ("conditional_fit", "continued")
+    with changed({(hierarchy, name): noted(getattr(hierarchy, name)) for name in makers}):
         found, n = hierarchy.Hierarchy.of(density)
     if found is None:
         return min(fits, key=lambda fit: fit.variance), False, n

@@ -8,8 +8,10 @@ r"""The map of a hierarchy: from Laplace at nodes of the globals, and gradients 
 3. At draws of the map, gradients of log weights regressed on the draws, as in :mod:`.full_rank`
    and :mod:`.third_order`: constants and slopes mend means and scales, products of two coordinates
    bend the globals and skew every residual. All of it vanishes with what there is to explain.
+4. Where a run finds mass that the map lacks, nodes at its draws, and the third step again.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,11 +27,11 @@ from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.interpolated import interpolated, pruned
 from pymc_tempering.references.nested_laplace import Conditionals, NestedLaplace
-from pymc_tempering.references.nodes import alone, nodes_in_tails, nodes_of, with_tails
+from pymc_tempering.references.nodes import N_NODES, alone, nodes_in_tails, nodes_of, with_tails
 from pymc_tempering.references.quality import LADDER, N_MANY, TRIMMED, trimmed_variance
 from pymc_tempering.types import FloatArray
 
-__all__ = ["ConditionalFit", "conditional_fit"]
+__all__ = ["ConditionalFit", "conditional_fit", "continued"]
 
 _PASSES = 2
 """Sets of nodes, the second where the map from the first has draws; one of many globals. Those that
@@ -50,11 +52,15 @@ _MOST_SKEWED = 0.75
 
 
 class ConditionalFit(NamedTuple):
-    """A map, V of its log weights, and the gradients that it took; no map where none was found."""
+    """A map, V of its log weights, and the gradients that it took; no map where none was found.
+
+    ``solved`` are its nodes.
+    """
 
     map: ConditionalMap | None
     variance: float
     n_gradients: int
+    solved: Conditionals | None = None
 
 
 def conditional_fit(
@@ -80,7 +86,7 @@ def conditional_fit(
                 break
             laws = with_tails(nested, best)
         places = nodes_of(laws.tail, rng)
-        at_places = _solved(nested, mean, root, laws, places)
+        at_places = _solved(nested, root, alone(mean, root, laws).from_base(places))
         if len(at_places.z) < max(len(places) // 2, 2 * k + 2):
             break
         of_nodes = interpolated(structure, mean, root, at_places, best, lowest)
@@ -90,44 +96,83 @@ def conditional_fit(
         mended, n = _mended(density, of_nodes, rng)
         n_spent += n + 2 * N_MANY
         # what the first nodes did not reach shows in no draw of theirs
-        lowest = np.inf
-        for made in (of_nodes, mended):
-            variance = trimmed_variance(_Draws.of(density, made, rng, N_MANY).log_weights)
-            if variance < lowest:
-                best, lowest, laws = made, variance, made.laws
+        lowest, kept = _lowest(density, (of_nodes, mended), rng)
+        if kept is not None:
+            best, laws = kept, kept.laws
         # no second pass made such a map a good one; and among many globals the density along a line
         # says nothing of the mass
         if best is None or lowest > LADDER or k > MANY_GLOBALS:
             break
-    best = best and _finished(nested, best, lowest, solved, rng)
-    return ConditionalFit(best, lowest, nested.n_gradients + n_spent)
+    if best is None:
+        return ConditionalFit(None, lowest, nested.n_gradients + n_spent)
+    best, solved = _finished(nested, best, lowest, solved, rng)
+    return ConditionalFit(best, lowest, nested.n_gradients + n_spent, solved)
 
 
-def _solved(
-    nested: NestedLaplace, mean: FloatArray, root: FloatArray, laws: Laws, u: FloatArray
-) -> Conditionals:
-    """What is known of the locals where laws have standard normal globals ``u`` (N, k)."""
-    g = alone(mean, root, laws).from_base(u)
+def continued(
+    density: Density, structure: Structure, before: ConditionalFit, z: FloatArray,
+    rng: np.random.Generator, most: float = np.inf,
+) -> ConditionalFit:  # fmt: skip
+    """Fit a map once more, with nodes at the globals of draws ``z`` (n, D) of a run too."""
+    assert before.map is not None
+    assert before.solved is not None
+    nested = NestedLaplace(density, structure, before.map.from_base(np.zeros(z.shape[1])), most)
+    g = np.unique(z[:, structure.globals], axis=0)
+    g = g[np.linspace(0, len(g) - 1, min(len(g), N_NODES // 2)).astype(int)]
+    made, solved = _with_nodes(nested, before.map, before.variance, before.solved, g)
+    mended, n_spent = _mended(density, made, rng)
+    lowest, best = _lowest(density, (made, mended), rng)
+    n_gradients = nested.n_gradients + n_spent + 2 * N_MANY
+    return ConditionalFit(best and pruned(best, lowest), lowest, n_gradients, solved)
+
+
+def _lowest(
+    density: Density, maps: Sequence[ConditionalMap], rng: np.random.Generator
+) -> tuple[float, ConditionalMap | None]:
+    """The least V of some maps, by their own draws, and which has it; none if all are infinite."""
+    lowest, best = np.inf, None
+    for made in maps:
+        variance = trimmed_variance(_Draws.of(density, made, rng, N_MANY).log_weights)
+        if variance < lowest:
+            lowest, best = variance, made
+    return lowest, best
+
+
+def _solved(nested: NestedLaplace, root: FloatArray, g: FloatArray) -> Conditionals:
+    """What is known of the locals at globals ``g`` (N, k)."""
     solved = nested.at(g, np.sqrt((root**2).sum(axis=1)))
     return solved.at(np.isfinite(solved.log_marginal))
+
+
+def _with_nodes(
+    nested: NestedLaplace, made: ConditionalMap, variance: float, solved: Conditionals,
+    g: FloatArray,
+) -> tuple[ConditionalMap, Conditionals]:  # fmt: skip
+    """The map with further nodes at globals ``g`` (N, k), and all of its nodes."""
+    mean, root = made.arrays.mean, made.arrays.root
+    gaps = np.linalg.solve(root, (g - mean).T)
+    g = g[np.argsort((gaps**2).sum(axis=0))]
+    # from the middle, which is known already
+    middle = alone(mean, root, made.laws).from_base(np.zeros((1, mean.size)))
+    more = _solved(nested, root, np.vstack([middle, g]))
+    solved = Conditionals(*map(np.concatenate, zip(solved, (of[1:] for of in more), strict=True)))
+    found = interpolated(nested.structure, mean, root, solved, made, variance)
+    return (found.with_laws(made.laws) if found else made), solved
 
 
 def _finished(
     nested: NestedLaplace, made: ConditionalMap, variance: float, solved: Conditionals,
     rng: np.random.Generator,
-) -> ConditionalMap:  # fmt: skip
+) -> tuple[ConditionalMap, Conditionals]:  # fmt: skip
     """The map with its own tails, which regressions on draws narrow, and nothing that is idle."""
     mean, root, laws = made.arrays.mean, made.arrays.root, made.laws
     if variance <= LADDER and mean.size <= MANY_GLOBALS:
         laws = with_tails(nested, made)
     places = nodes_in_tails(made.laws.tail, laws.tail, rng)
     if len(places):
-        # from the middle, which is known already
-        more = _solved(nested, mean, root, laws, np.vstack([np.zeros(mean.size), places]))
-        both = map(np.concatenate, zip(solved, (of[1:] for of in more), strict=True))
-        solved = Conditionals(*both)
-        made = interpolated(nested.structure, mean, root, solved, made, variance) or made
-    return pruned(made.with_laws(laws), variance)
+        g = alone(mean, root, laws).from_base(places)
+        made, solved = _with_nodes(nested, made, variance, solved, g)
+    return pruned(made.with_laws(laws), variance), solved
 
 
 def _first_gaussian(

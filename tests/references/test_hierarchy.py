@@ -31,6 +31,7 @@ from pymc_tempering.references.conditional import (
     ConditionalFit,
     _mended,
     conditional_fit,
+    continued,
 )
 from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.interpolated import pruned
@@ -584,7 +585,8 @@ def test_further_globals_are_tried_where_a_map_is_coarse(
     monkeypatch.setattr(structure_module, "MANY_GLOBALS", 7)
     monkeypatch.setattr(hierarchy_module, "conditional_fit", fit)
     monkeypatch.setattr(hierarchy_module, "MOST_BENT", most_bent)
-    monkeypatch.setattr(hierarchy_module, "_variance_by_runs", lambda *_: (0.0, 0))
+    monkeypatch.setattr(hierarchy_module, "_variance_by_run", lambda *_: (0.0, 0, np.empty(0)))
+    monkeypatch.setattr(hierarchy_module, "_MOST_CONTINUED", 0)
     if most_bent == 1 and min(variances) <= 16.0:
         n_tried = int(np.argmax(np.array(variances) <= 16.0)) + 1
         taken = (2, 8, 7)[n_tried - 1]
@@ -622,8 +624,12 @@ def test_a_narrow_map_loses_mass_where_the_fit_loses_none():
     assert lost > 20.0 * LEAST_ERROR > 20.0 * share_lost(nested, found.map)
 
 
-@pytest.mark.parametrize("narrower", [0.0, 2.5])
-def test_a_map_that_its_own_draws_find_good_is_refused_for_mass_it_lacks(narrower, monkeypatch):
+@pytest.mark.parametrize(
+    ("narrower", "most_continued", "refused"), [(0.0, 0, False), (2.5, 0, True), (2.5, 2, False)]
+)
+def test_a_map_that_its_own_draws_find_good_is_refused_for_mass_it_lacks_or_gets_it(
+    narrower, most_continued, refused, monkeypatch
+):
     """With k globals s times as wide, V is k (1 - s^2)^2 / 2 by these, and k (1 / s - s)^2 / 2.
 
     Two globals, and s of 0.08: 1.0 and 150.
@@ -643,8 +649,9 @@ def test_a_map_that_its_own_draws_find_good_is_refused_for_mass_it_lacks(narrowe
         return found._replace(map=made, variance=variance)
 
     monkeypatch.setattr(hierarchy_module, "conditional_fit", fit)
+    monkeypatch.setattr(hierarchy_module, "_MOST_CONTINUED", most_continued)
     found = Hierarchy.of(density)[0]
-    assert (found is None) == bool(narrower)
+    assert (found is None) == refused
     assert found is None or found.variance < 1.0
 
 
@@ -945,14 +952,38 @@ def test_a_map_far_from_any_target_is_left_alone(rng, sd, rounds):
     assert n_gradients == rounds * 256
 
 
-@pytest.mark.parametrize(
-    ("by_run", "seen", "n_runs"),
-    [((5.0, 1.0), 5.0, 1), ((20.0, 7.0), 7.0, 2), ((20.0, 30.0), 20.0, 2)],
-)
-def test_a_map_is_not_refused_for_one_short_run(monkeypatch, by_run, seen, n_runs):
-    runs = iter([(variance, 1000) for variance in by_run])
+@pytest.mark.parametrize(("by_run", "kept", "n_runs"), [
+    ((1.5, 0.1), 1.5, 1), ((20.0, 30.0, 0.1), 20.0, 2), ((20.0, 12.0, 15.0), 12.0, 3),
+    ((5.0, 4.0, 2.5, 0.1), 2.5, 3), ((5.0, 4.0, 3.0), 5.0, 3), ((np.inf, 7.0, np.inf), 7.0, 3),
+])  # fmt: skip
+def test_a_map_is_fitted_to_where_its_runs_have_been(chain, monkeypatch, by_run, kept, n_runs):
+    """As long as V of the next one is lower, and kept if it is halved."""
+    made = ConditionalFit(some_map(), 1.0, 100)
+    runs = iter([(variance, 1000, np.zeros((3, K + N))) for variance in by_run])
     monkeypatch.setattr(hierarchy_module, "_variance_by_run", lambda *_: next(runs))
-    assert hierarchy_module._variance_by_runs(None, None) == (seen, 1000 * n_runs)
+    monkeypatch.setattr(hierarchy_module, "continued", lambda *_: made)
+    found, n_gradients = Hierarchy._judged(chain, None, made, None, np.inf)
+    assert (found.variance, n_gradients) == (kept, 1000 * n_runs + 100 * (n_runs - 1))
+
+
+def test_nodes_where_a_run_has_been_make_a_map_right_there(monkeypatch):
+    """With those of the fit all near its middle, means and scales are wrong away from there."""
+    density = compile_density(groups(centred=True))
+    structure = structures_of(density)[0][0]
+    real = conditional.nodes_of
+    monkeypatch.setattr(conditional, "nodes_of", lambda *of: 0.1 * real(*of))
+    monkeypatch.setattr(conditional, "nodes_in_tails", lambda *of: np.empty((0, 2)))
+    before = conditional_fit(density, structure, density.start, np.random.default_rng(8))
+    rng = np.random.default_rng(3)
+    _, _, u = hierarchy_module._variance_by_run(through_map(density, before.map), rng)
+    after = continued(density, structure, before, before.map.from_base(u), rng)
+    assert len(before.solved.z) < len(after.solved.z) <= len(before.solved.z) + 64
+    of_runs = [
+        np.median([hierarchy_module._variance_by_run(through_map(density, made), rng)[0]
+                   for _ in range(3)])
+        for made in (before.map, after.map)
+    ]  # fmt: skip
+    assert of_runs[1] < 0.25 * of_runs[0]
 
 
 @pytest.mark.parametrize("data_seed", [0, 3])
