@@ -1,4 +1,4 @@
-"""Models of the size that people have: 36 of 50 to 4000 values, most with data of a fixed seed.
+"""Models of the size that people have: 39 of 50 to 4000 values, most with data of a fixed seed.
 
 See :mod:`real_models.entries` for how they are written.
 """

@@ -148,3 +148,21 @@ def t_errors(marginal):
         marginal, 80, mean, tau,
         lambda at: (pm.StudentT, {"nu": nu, "mu": at, "sigma": noise}, y), centred=True,
     )  # fmt: skip
+
+
+@real(KIND)
+def few_covarying():
+    """Four effects in nine groups, some of which hardly vary, centred.
+
+    Without the groups' effects, too, PyMC's coordinates have no mode with mass for a reference.
+    """
+    rng = np.random.default_rng(33)
+    n_groups, n_each = 9, 12
+    x = rng.normal(size=(n_groups, n_each, 4))
+    x[:, :, 0] = 1.0
+    own = np.array([1.0, 0.5, 0.0, 0.0]) + rng.normal(size=(n_groups, 4)) * [0.5, 0.2, 0.1, 0.05]
+    y = np.einsum("ijk,ik->ij", x, own) + 0.8 * rng.normal(size=(n_groups, n_each))
+    root, _, _ = pm.LKJCholeskyCov("root", n=4, eta=2.0, sd_dist=pm.HalfNormal.dist(1.0))
+    mean, noise = pm.Normal("mean", 0.0, 2.0, shape=4), pm.HalfNormal("noise", 1.0)
+    effect = pm.MvNormal("effect", mean, chol=root, shape=(n_groups, 4))
+    pm.Normal("y", (x * effect[:, None]).sum(axis=-1), noise, observed=y)
