@@ -24,7 +24,7 @@ from pymc_tempering.private.of_pymc import (
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MAX_VALUES", "NO_FREE_VARIABLES", "check_finite", "copies_of_gps", "discrete_names",
-           "finite_supports", "freeze", "naming_shapes", "points_of", "shared_values",
+           "finite_supports", "freeze", "keep_order", "naming_shapes", "points_of", "shared_values",
            "starting_points"]  # fmt: skip
 
 NO_FREE_VARIABLES = (
@@ -79,10 +79,17 @@ def freeze(model: pm.Model, *, discrete: bool = False, but: Sequence[str] = ()) 
         dims = [dim for dim in model.dim_lengths if dim not in of_open]
         frozen = freeze_dims_and_data(model, data=data, dims=dims)
     frozen.check_bounds = model.check_bounds
-    # PyMC orders them anew, and a base that was given has the order of the model
-    order = {rv.name: i for i, rv in enumerate(model.free_RVs)}
-    frozen.free_RVs.sort(key=lambda rv: order[rv.name])
+    keep_order(frozen, model)
     return frozen
+
+
+def keep_order(copy: pm.Model, model: pm.Model) -> None:
+    """Order the free variables of a copy, which PyMC orders anew, as those of the model are.
+
+    A base that was given has that order.
+    """
+    order = {rv.name: i for i, rv in enumerate(model.free_RVs)}
+    copy.free_RVs.sort(key=lambda rv: order[rv.name])
 
 
 @contextmanager

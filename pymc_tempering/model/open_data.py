@@ -23,7 +23,13 @@ from pytensor.graph.basic import Constant
 
 from pymc_tempering.errors import DataError, ModelError
 from pymc_tempering.model.compile import N_VERIFIED, CompiledDensity, compile_frozen
-from pymc_tempering.model.freeze import check_finite, copies_of_gps, freeze, starting_points
+from pymc_tempering.model.freeze import (
+    check_finite,
+    copies_of_gps,
+    freeze,
+    keep_order,
+    starting_points,
+)
 from pymc_tempering.model.graph import density_graph, interpreted
 from pymc_tempering.model.machine_code import at_addresses, numba_mode, wrapper_key
 from pymc_tempering.model.point import PointMap
@@ -316,6 +322,7 @@ def with_observed(
     """
     with copies_of_gps():
         copy = clone_model(model)
+    keep_order(copy, model)
     with copy:
         for i, rv in enumerate(copy.observed_RVs):
             old = copy.rvs_to_values.pop(rv)

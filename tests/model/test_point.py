@@ -5,6 +5,7 @@ import pymc as pm
 
 import pymc_tempering as pm_temper
 from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.open_data import with_observed
 from pymc_tempering.model.point import PointMap
 
 
@@ -32,11 +33,14 @@ def test_round_trip(rng):
 
 
 def test_order_is_that_of_the_model():
-    """PyMC gives a frozen copy another one, in which a base of the user's would be of others."""
+    """PyMC gives copies another one, in which a base of the user's would be of others."""
     with pm.Model() as model:
         pm.Normal("x", 5.0, 0.1)
         pm.HalfNormal("s")
         pm.Normal("b", np.array([-7.0, 12.0]), 0.1, shape=2)
+        pm.Normal("y", 0.0, 10.0, observed=np.zeros(3))
+    observing = with_observed(model, lambda _, old: old)
+    assert [v.name for v in observing.free_RVs] == ["x", "s", "b"]
     assert compile_density(model).points.names == ("x", "s_log__", "b")
     mean = pm_temper.fit_base(model, random_seed=1).mean
     np.testing.assert_allclose(mean[[0, 2, 3]], [5.0, -7.0, 12.0], atol=0.05)
