@@ -12,15 +12,22 @@ import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.lbfgs import (
+    MEMORY,
+    copy,
+    dot,
+    first_loop,
+    move,
+    remember,
+    scale,
+    second_loop,
+)
 from pymc_tempering.engine.path.path import call_density, pull_back, to_z
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import BoolArray, FloatArray
 
 __all__ = ["Ascents", "ascend"]
-
-MEMORY = 8
-"""Pairs of steps and changes of the gradient that the curvature is known from."""
 
 TOLERANCE = 1e-4
 """nats that the next step may promise where an ascent ends."""
@@ -52,88 +59,30 @@ def _value(at: tuple[int, FloatArray, FloatArray], u: FloatArray, work: FloatArr
 
 
 @compiled(borrows=True, inside=True)
-def _dot(a: FloatArray, b: FloatArray) -> float:
-    total = 0.0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
-
-
-@compiled(borrows=True, inside=True)
-def _copy(out: FloatArray, given: FloatArray) -> None:
-    for i in range(out.size):
-        out[i] = given[i]
-
-
-@compiled(borrows=True, inside=True)
-def _scale(out: FloatArray, factor: float) -> None:
-    for i in range(out.size):
-        out[i] *= factor
-
-
-@compiled(borrows=True, inside=True)
-def _move(out: FloatArray, origin: FloatArray, factor: float, direction: FloatArray) -> None:
-    """Fill ``out`` with a point on a line; it may be ``origin``."""
-    for i in range(out.size):
-        out[i] = origin[i] + factor * direction[i]
-
-
-@compiled(borrows=True, apart=True, inside=True)
-def _newton_like(
-    grad: FloatArray, pairs: FloatArray, alpha: FloatArray, n_pairs: int, direction: FloatArray
-) -> None:
-    """Fill ``direction`` with the inverse curvature of the kept pairs times the gradient.
-
-    The two loops of Nocedal (1980). ``pairs[0]`` are steps, ``pairs[1]`` decreases of the gradient,
-    in rings of which pair ``j`` is at ``j % MEMORY``; ``alpha`` is overwritten.
-    """
-    _copy(direction, grad)
-    first = max(0, n_pairs - MEMORY)
-    for j in range(n_pairs - 1, first - 1, -1):
-        s, y = pairs[0, j % MEMORY], pairs[1, j % MEMORY]
-        alpha[j % MEMORY] = _dot(s, direction) / _dot(s, y)
-        _move(direction, direction, -alpha[j % MEMORY], y)
-    if n_pairs > 0:
-        s, y = pairs[0, (n_pairs - 1) % MEMORY], pairs[1, (n_pairs - 1) % MEMORY]
-        _scale(direction, _dot(s, y) / _dot(y, y))
-    for j in range(first, n_pairs):
-        s, y = pairs[0, j % MEMORY], pairs[1, j % MEMORY]
-        factor = alpha[j % MEMORY] - _dot(y, direction) / _dot(s, y)
-        _move(direction, direction, factor, s)
-
-
-@compiled(borrows=True, inside=True)
 def _uphill(
     grad: FloatArray, pairs: FloatArray, alpha: FloatArray, n_pairs: int, direction: FloatArray
 ) -> float:
     """Fill ``direction`` with the next step; return how steep it is."""
-    _newton_like(grad, pairs, alpha, n_pairs, direction)
-    slope = _dot(grad, direction)
+    copy(direction, grad)
+    first_loop(pairs, n_pairs, alpha, direction)
+    if n_pairs > 0:
+        s, y = pairs[0, (n_pairs - 1) % MEMORY], pairs[1, (n_pairs - 1) % MEMORY]
+        scale(direction, dot(s, y) / dot(y, y))
+    second_loop(pairs, n_pairs, alpha, direction)
+    slope = dot(grad, direction)
     if n_pairs == 0:
         # nothing is known of the curvature: at most one unit in each coordinate or so
         shrink = min(1.0, math.sqrt(grad.size / max(slope, 1e-300)))
         slope *= shrink
-        _scale(direction, shrink)
+        scale(direction, shrink)
     return slope
-
-
-@compiled(borrows=True, inside=True)
-def _remember(pairs: FloatArray, n_pairs: int, step: FloatArray, decrease: FloatArray) -> int:
-    """Keep a step and the decrease of the gradient, where they tell of a maximum."""
-    # free of units: a width of 1e-8 is a curvature of 1e16
-    lengths = math.sqrt(_dot(step, step)) * math.sqrt(_dot(decrease, decrease))
-    if not _dot(step, decrease) > 1e-12 * lengths:
-        return n_pairs
-    _copy(pairs[0, n_pairs % MEMORY], step)
-    _copy(pairs[1, n_pairs % MEMORY], decrease)
-    return n_pairs + 1
 
 
 @compiled(borrows=True, inside=True)
 def _note(path: FloatArray, n: int, u: FloatArray, value: float) -> None:
     """Fill the rows of a path from the n-th on, each a position and the value there."""
     for i in range(n, path.shape[0]):
-        _copy(path[i, : u.size], u)
+        copy(path[i, : u.size], u)
         path[i, u.size] = value
 
 
@@ -153,11 +102,11 @@ def _step(
     low, high, t = 0.0, np.inf, 1.0
     reached = -np.inf
     for n in range(most):
-        _move(trial, u, t, direction)
+        move(trial, u, t, direction)
         new_value = _value(at, trial, work)
         if new_value >= value + sufficient * t * slope:
             low, reached = t, new_value
-            if _dot(work[0], direction) <= flatter * slope:
+            if dot(work[0], direction) <= flatter * slope:
                 return reached, n + 1
         else:
             high = t
@@ -168,7 +117,7 @@ def _step(
                 continue
         t = 0.5 * (low + high) if math.isfinite(high) else 4.0 * low
     if low > 0.0:
-        _move(trial, u, low, direction)
+        move(trial, u, low, direction)
         _value(at, trial, work)
     return reached, most + 1
 
@@ -216,11 +165,11 @@ def _climb(
     n_pairs, n_steps = np.int64(0), np.int64(0)
     mode, height = known
     foreseen = False
-    _copy(grad, work[0])
+    copy(grad, work[0])
     _note(path, n_steps, u, value)
     while math.isfinite(value) and n_gradients < most:
         if _has_come(mode, height, u, value, grad):
-            _copy(u, mode)
+            copy(u, mode)
             return height, n_gradients, True
         slope = _uphill(grad, pairs, alpha, n_pairs, direction)
         ending = not 0.5 * slope >= TOLERANCE
@@ -229,8 +178,8 @@ def _climb(
                 return value, n_gradients, True
             # far from a narrow mode, whose coordinates these are, all slopes look flat
             n_pairs = np.int64(0)
-            _copy(direction, grad)
-            slope = _dot(grad, grad)
+            copy(direction, grad)
+            slope = dot(grad, grad)
         promised = 0.5 * slope
         reached, n = _step(at, u, value, slope, direction, trial, work)
         n_gradients += n
@@ -244,11 +193,11 @@ def _climb(
             # what is remembered may be of another place
             n_pairs = np.int64(0)
             continue
-        _move(direction, trial, -1.0, u)
-        _move(grad, grad, -1.0, work[0])
-        n_pairs = _remember(pairs, n_pairs, direction, grad)
-        _copy(u, trial)
-        _copy(grad, work[0])
+        move(direction, trial, -1.0, u)
+        move(grad, grad, -1.0, work[0])
+        n_pairs = remember(pairs, n_pairs, direction, grad)
+        copy(u, trial)
+        copy(grad, work[0])
         value = reached
         n_steps += 1
         _note(path, n_steps, u, value)

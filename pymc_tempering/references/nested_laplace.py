@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.path.newton import marginal_density, solve_at_nodes
+from pymc_tempering.engine.path.marginal import marginal_density, solve_at_nodes
 from pymc_tempering.engine.path.sparse_precision import System
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.model.structure import Structure
@@ -60,9 +60,15 @@ class NestedLaplace:
             at, structure.globals, structure.colours[factor.order], len(structure.hubs),
             factor.begins, factor.rows, factor.filled, summed, apart,
         )  # fmt: skip
-        # of the latest place where there was a mode
+        # of the latest place where there was a mode; none of the first has a factor
         self.z = np.array(start)
         self.scale = np.ones(len(structure.locals))
+        self.factor = np.zeros(factor.rows.size + (at.size + 1 if summed.size else 0))
+
+    @property
+    def _is_near(self) -> bool:
+        """Whether the factor is that of a place."""
+        return bool(self.factor.any())
 
     @density_guard()
     def marginal(self, g: FloatArray, steps: FloatArray) -> tuple[float, FloatArray]:
@@ -72,13 +78,16 @@ class NestedLaplace:
         """
         if self.n_gradients > self.most:
             return -np.inf, np.zeros(g.size)
-        z, scale, slope = self.z.copy(), self.scale.copy(), np.zeros(g.size)
+        z, scale, factor = self.z.copy(), self.scale.copy(), self.factor.copy()
         z[self.structure.globals] = g
-        done, value, n = marginal_density(self.density.address, self.system, z, scale, steps, slope)
+        slope = np.zeros(g.size)
+        done, value, n = marginal_density(
+            self.density.address, self.system, z, scale, self._is_near, factor, steps, slope
+        )
         self.n_gradients += n
         if not done or not np.isfinite(slope).all():
             return -np.inf, np.zeros(g.size)
-        self.z, self.scale = z, scale
+        self.z, self.scale, self.factor = z, scale, factor
         return value, slope
 
     @density_guard()
@@ -89,11 +98,9 @@ class NestedLaplace:
         """
         z = np.repeat(self.z[None], len(g), axis=0)
         z[:, self.structure.globals] = g
-        n_more = self.system.at.size + 1 if self.system.summed.size else 0
-        factors = np.empty((len(g), self.system.rows.size + n_more))
-        values = np.empty(len(g))
+        factors, values = np.repeat(self.factor[None], len(g), axis=0), np.empty(len(g))
         self.n_gradients += solve_at_nodes(
-            self.density.address, self.system, z, units, self.scale, factors, values
+            self.density.address, self.system, z, units, self.scale, self._is_near, factors, values
         )
         values[~np.isfinite(factors).all(axis=1)] = -np.inf
         return Conditionals(z, factors, values)

@@ -421,6 +421,38 @@ def test_the_factor_is_that_of_the_precision(build, n_hubs, node, monkeypatch):
     assert left @ np.linalg.solve(precision, left) < (1e-5 if node else 1e-9)
 
 
+def latent_process(n: int = 40) -> pm.Model:
+    """Counts along a Gaussian process: a factor takes a gradient for each of its values."""
+    with pm.Model() as model:
+        size, length = pm.HalfNormal("size", 1.0), pm.LogNormal("length", 0.0, 0.3)
+        gaps = np.subtract.outer(np.arange(n), np.arange(n)) / 4.0
+        cov = size**2 * pm.math.exp(-0.5 * (gaps / length) ** 2) + 0.01 * np.eye(n)
+        x = pm.MvNormal("x", np.zeros(n), cov, shape=n)
+        pm.Poisson("y", pm.math.exp(x), observed=np.random.default_rng(4).poisson(3.0, n))
+    return model
+
+
+def test_nodes_take_little_more_than_a_factor_each(rng):
+    """Newton's steps would take two or three of them, and a factor takes 40 gradients."""
+    density = compile_density(latent_process())
+    (structure,) = [one for one in structures_of(density)[0] if len(one.globals) == 2]
+    assert structure.n_colours == 40
+    nested = NestedLaplace(density, structure, density.start)
+    nested.z = nested.at(np.zeros((1, 2)), np.ones(2)).z[0]
+    begun = nested.n_gradients
+    g = 0.4 * rng.standard_normal((30, 2))
+    found = nested.at(np.vstack([np.zeros(2), g]), np.ones(2))
+    assert nested.n_gradients - begun < 31 * 1.4 * 40
+    at = structure.locals[structure.factor.order]
+    for z, entries in zip(found.z, found.factors, strict=True):
+        lower = np.zeros((40, 40))
+        lower[structure.factor.rows, np.repeat(np.arange(40), np.diff(structure.factor.begins))] = (
+            entries
+        )
+        left = np.linalg.solve(lower, density.value_and_grad(z)[1][at])
+        assert left @ left < 1e-5
+
+
 def counts() -> pm.Model:
     """Locals of counts, which see no other, and neither does their curvature stay the same."""
     with pm.Model() as model:
@@ -526,6 +558,14 @@ def test_a_second_pass_is_begun_where_one_as_dear_as_the_first_can_be_paid(monke
     before, after = spent[0]
     dear = 2 * after - before
     assert [n_passes(most) for most in (after, dear - 1, dear)] == [1, 1, 2]
+    # of a good map a run says whether it needs another, unless a search takes as much anyway
+    for least, n in ((dear - after - 1, 1), (dear - after, 2)):
+        effort = SEARCHES["default"]._replace(n_for_one_mode=least)
+        monkeypatch.setitem(SEARCHES, "default", effort)
+        assert n_passes(np.inf) == n
+    monkeypatch.setattr(conditional, "COARSE", 0.0)
+    monkeypatch.setitem(SEARCHES, "default", SEARCHES["default"]._replace(n_for_one_mode=0.0))
+    assert n_passes(np.inf) == 2
 
 
 def test_where_the_first_nodes_have_no_mode_no_others_are_looked_at():
