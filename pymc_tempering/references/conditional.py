@@ -28,7 +28,8 @@ from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.interpolated import interpolated, pruned
 from pymc_tempering.references.nested_laplace import Conditionals, NestedLaplace
 from pymc_tempering.references.nodes import N_NODES, alone, nodes_in_tails, nodes_of, with_tails
-from pymc_tempering.references.quality import LADDER, N_MANY, TRIMMED, trimmed_variance
+from pymc_tempering.references.prepared import SEARCHES
+from pymc_tempering.references.quality import COARSE, LADDER, N_MANY, TRIMMED, trimmed_variance
 from pymc_tempering.types import FloatArray
 
 __all__ = ["ConditionalFit", "conditional_fit", "continued"]
@@ -69,7 +70,9 @@ def conditional_fit(
 ) -> ConditionalFit:  # fmt: skip
     """Fit the map of a hierarchy, from a place ``start`` (D,) with a density.
 
-    Finding its globals takes ``most`` gradients at most, and so it does with a second pass.
+    Finding its globals takes ``most`` gradients at most, and so it does with a second pass. Of what
+    is a good map already nodes of this take no more than a search does that knows of one mode: for
+    more, a run has to say what is missing.
     """
     nested = NestedLaplace(density, structure, start, most)
     found = _first_gaussian(nested, start, rng)
@@ -82,7 +85,9 @@ def conditional_fit(
     # each time nodes are where the globals have been found to be, tails included
     for _ in range(_PASSES):
         if best is not None:
-            if 2 * nested.n_gradients - n_before > most:
+            n_nodes = nested.n_gradients - n_before
+            is_dear = n_nodes > SEARCHES["default"].n_for_one_mode
+            if nested.n_gradients + n_nodes > most or (is_dear and lowest <= COARSE):
                 break
             laws = with_tails(nested, best)
         places = nodes_of(laws.tail, rng)

@@ -81,7 +81,8 @@ class Hierarchy(NamedTuple):
         if density.no_gradient or density.calls_python:
             return None, 0
         structures, n_gradients = structures_of(density)
-        best, most = None, SEARCHES["default"].n_for_seldom
+        best, effort = None, SEARCHES["default"]
+        most = effort.n_for_seldom
         for structure in structures[:MOST_TRIED]:
             if most <= 0.0:
                 break
@@ -94,11 +95,11 @@ class Hierarchy(NamedTuple):
                 # regressions and curvatures of what is no hierarchy may be singular
                 continue
             n_gradients += found.n_gradients
-            most = SEARCHES["default"].n_gradients - n_gradients
+            most = effort.n_gradients - n_gradients
             least = _MOST if best is None else best.variance
             if found.map is None or found.variance > least:
                 continue
-            made, n = cls._judged(density, structure, found, rng, most)
+            made, n = cls._judged(density, structure, found, rng, effort.n_for_seldom - n_gradients)
             n_gradients += n
             if made.variance > least:
                 continue
