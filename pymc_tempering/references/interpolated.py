@@ -92,9 +92,12 @@ def interpolated(
     slopes = np.where(in_sd, slopes_in_sd, slopes)
     values = np.column_stack([means, log_precision, slopes, of_sum]) * units
     constants = values.mean(axis=0)
-    left, sizes, right = np.linalg.svd(values - constants, full_matrices=False)
+    values -= constants
+    # a few of thousands of columns' components are wanted, and rows are few
+    left, sizes, _ = np.linalg.svd(np.linalg.qr(values.T, mode="r").T, full_matrices=False)
     tail = np.cumsum(sizes[::-1] ** 2)[::-1] / len(values)
     n_kept = max(int((tail > np.clip(1e-3 * variance, *_UNEXPLAINED)).sum()), 1)
+    right = left[:, :n_kept].T @ values / np.maximum(sizes[:n_kept, None], 1e-300)
     v = t / np.sqrt(1.0 + (t / BOUND) ** 2)
     begin = np.full(k, 3.0) if before is None else before.arrays.lengths
     lengths, trend, weights = _process(v, left[:, :n_kept] * sizes[:n_kept], begin)
@@ -104,7 +107,7 @@ def interpolated(
         in_sd if in_sd.any() else in_sd[:0], mean, root,
         v / lengths, lengths, trend, weights, affine, constants / units,
         # as maps keep them: what they cannot keep is not finite here
-        (right[:n_kept] / units).astype(np.float32),
+        (right / units).astype(np.float32),
         *Laws.normal(structure.dim, k),
     )  # fmt: skip
     if not all(np.isfinite(array).all() for array in arrays):
