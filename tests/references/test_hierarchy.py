@@ -433,16 +433,16 @@ def latent_process(n: int = 40) -> pm.Model:
 
 
 def test_nodes_take_little_more_than_a_factor_each(rng):
-    """Newton's steps would take two or three of them, and a factor takes 40 gradients."""
+    """A factor takes 40 gradients. Without what steps show of the curvature a node takes 1.6."""
     density = compile_density(latent_process())
     (structure,) = [one for one in structures_of(density)[0] if len(one.globals) == 2]
     assert structure.n_colours == 40
     nested = NestedLaplace(density, structure, density.start)
     nested.z = nested.at(np.zeros((1, 2)), np.ones(2)).z[0]
     begun = nested.n_gradients
-    g = 0.4 * rng.standard_normal((30, 2))
+    g = 0.7 * rng.standard_normal((30, 2))
     found = nested.at(np.vstack([np.zeros(2), g]), np.ones(2))
-    assert nested.n_gradients - begun < 31 * 1.4 * 40
+    assert nested.n_gradients - begun < 31 * 1.52 * 40
     at = structure.locals[structure.factor.order]
     for z, entries in zip(found.z, found.factors, strict=True):
         lower = np.zeros((40, 40))
