@@ -33,11 +33,10 @@ def mapped(name):
     density = compile_density(model)
     watch = clock()
     found, n_gradients = Hierarchy.of(density)
-    row = {"n_values": n_values(model)} | seconds(watch)
+    row = {"n_values": n_values(model), "gradients": n_gradients} | seconds(watch)
     if found is None:
         return row
-    return row | {"n_globals": found.map.n_globals, "variance": float(found.variance),
-                  "gradients": n_gradients}  # fmt: skip
+    return row | {"n_globals": found.map.n_globals, "variance": float(found.variance)}
 
 
 def estimate(name, **options):

@@ -153,7 +153,7 @@ class Worker:
         self._open: OpenDensity | None = None
         self._free: list[Refillable | None] = []
         self._prior: FloatArray | None = None
-        self._values: dict[tuple[str, ...], Callable[[FloatArray], dict[str, np.ndarray]]] = {}
+        self._values: Callable[[FloatArray], dict[str, np.ndarray]] | None = None
         self._lock = Lock()
         if not discrete_names(self._model):
             lengths = [many.inputs[name] for name in many.lengths]
@@ -293,11 +293,10 @@ class Worker:
     def _constrained(self, data: Mapping[str, np.ndarray], quick: Quick) -> dict[str, np.ndarray]:
         self._observe(data)
         assert quick.points is not None
-        # threads have densities of their own, and models copied for each may have another order
-        if (order := quick.points.names) not in self._values:
-            names = self._many.variables
-            self._values[order] = constrained_draws(self._model, names, quick.points)
-        return self._values[order](quick.z)
+        # threads have densities of their own, of copies that keep the model's order
+        if self._values is None:
+            self._values = constrained_draws(self._model, self._many.variables, quick.points)
+        return self._values(quick.z)
 
     def _run(
         self, i: int, data: Mapping[str, np.ndarray], quick: Quick

@@ -1,8 +1,7 @@
 """Ascents of a log density from many starts, by L-BFGS, as one compiled loop.
 
 A model's gradient often takes a microsecond, a call of SciPy's optimiser fifty times as long per
-iteration: a thousand starts would be all overhead. Vectors are handled by loops: an expression of
-whole arrays takes numba the better part of a second to compile, with the errors that it may raise.
+iteration: a thousand starts would be all overhead.
 """
 
 import math

@@ -70,9 +70,9 @@ def conditional_fit(
 ) -> ConditionalFit:  # fmt: skip
     """Fit the map of a hierarchy, from a place ``start`` (D,) with a density.
 
-    Finding its globals takes ``most`` gradients at most, and so it does with a second pass. Of what
-    is a good map already nodes of this take no more than a search does that knows of one mode: for
-    more, a run has to say what is missing.
+    Finding its globals takes ``most`` gradients at most, and so it does with a second pass. Where V
+    is at most `COARSE` this may take no more than a search that knows of one mode: what a good map
+    lacks a run tells for less (:func:`continued`).
     """
     nested = NestedLaplace(density, structure, start, most)
     found = _first_gaussian(nested, start, rng)

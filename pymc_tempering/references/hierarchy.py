@@ -147,8 +147,8 @@ class Hierarchy(NamedTuple):
             if found.map is None:
                 break
         first, best = maps[0], min(maps, key=lambda made: made.variance)
-        gains = first.variance > _MOST or best.variance <= GAIN * first.variance
-        return best if gains else first, n_gradients
+        is_kept = best.variance > GAIN * first.variance and first.variance <= _MOST
+        return first if is_kept else best, n_gradients
 
     def has_one_mode(
         self, rng: np.random.Generator, effort: Effort, report: Report

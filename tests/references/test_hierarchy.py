@@ -569,7 +569,7 @@ def test_a_second_pass_is_begun_where_one_as_dear_as_the_first_can_be_paid(monke
 
 
 def test_where_the_first_nodes_have_no_mode_no_others_are_looked_at():
-    """Of a global away from 0 the locals have none; a failure takes 60 Newton steps."""
+    """Of a global away from 0 the locals have none."""
     with pm.Model() as model:
         g = pm.Normal("g")
         x = pm.Normal("x", 0.0, 1.0, shape=12)

@@ -1,10 +1,11 @@
 """Curvature from the last moves of an ascent, as L-BFGS has it.
 
-The two loops of Nocedal (1980) correct any inverse curvature by pairs of steps and decreases of the
-gradient: a multiple of the identity in :mod:`pymc_tempering.references.ascent`, the factor of a
-place nearby in :mod:`.newton`. ``pairs`` (2, MEMORY, n) are rings, in which pair ``j`` is at ``j %
-MEMORY``; ``alpha`` (MEMORY,) goes from one loop to the other. Vectors are handled by loops: an
-expression of whole arrays takes numba the better part of a second to compile.
+The two loops of Nocedal & Wright (2006, algorithm 7.4) correct any inverse curvature by pairs of
+steps and decreases of the gradient: a multiple of the identity in
+:mod:`pymc_tempering.references.ascent`, the factor of a place nearby in :mod:`.newton`. ``pairs``
+(2, MEMORY, n) are rings, in which pair ``j`` is at ``j % MEMORY``; ``alpha`` (MEMORY,) goes from
+one loop to the other. Vectors are handled by loops: an expression of whole arrays takes numba the
+better part of a second to compile, with the errors that it may raise.
 """
 
 import math
@@ -50,7 +51,7 @@ def move(out: FloatArray, origin: FloatArray, factor: float, direction: FloatArr
 
 @compiled(borrows=True, apart=True, inside=True)
 def first_loop(pairs: FloatArray, n_pairs: int, alpha: FloatArray, direction: FloatArray) -> None:
-    """Turn a gradient into what the inverse curvature is to be multiplied by."""
+    """Turn a gradient ``direction`` (n,) into what the inverse curvature is multiplied by."""
     for j in range(n_pairs - 1, max(0, n_pairs - MEMORY) - 1, -1):
         s, y = pairs[0, j % MEMORY], pairs[1, j % MEMORY]
         alpha[j % MEMORY] = dot(s, direction) / dot(s, y)
@@ -59,7 +60,7 @@ def first_loop(pairs: FloatArray, n_pairs: int, alpha: FloatArray, direction: Fl
 
 @compiled(borrows=True, apart=True, inside=True)
 def second_loop(pairs: FloatArray, n_pairs: int, alpha: FloatArray, direction: FloatArray) -> None:
-    """Turn the product into the step."""
+    """Turn the product ``direction`` (n,) into the step."""
     for j in range(max(0, n_pairs - MEMORY), n_pairs):
         s, y = pairs[0, j % MEMORY], pairs[1, j % MEMORY]
         factor = alpha[j % MEMORY] - dot(y, direction) / dot(s, y)
@@ -68,7 +69,7 @@ def second_loop(pairs: FloatArray, n_pairs: int, alpha: FloatArray, direction: F
 
 @compiled(borrows=True, inside=True)
 def remember(pairs: FloatArray, n_pairs: int, step: FloatArray, decrease: FloatArray) -> int:
-    """Keep a step and the decrease of the gradient, where they tell of a maximum."""
+    """Keep a step and the decrease of the gradient, where they tell of a maximum; pairs so far."""
     # free of units: a width of 1e-8 is a curvature of 1e16
     lengths = math.sqrt(dot(step, step)) * math.sqrt(dot(decrease, decrease))
     if not dot(step, decrease) > 1e-12 * lengths:

@@ -5,6 +5,7 @@ The mathematics is that of :mod:`pymc_tempering.references.nested_laplace`.
 
 import numpy as np
 
+from pymc_tempering.engine.path.lbfgs import copy
 from pymc_tempering.engine.path.newton import (
     STEP,
     climb,
@@ -40,8 +41,7 @@ def _sensitivity(  # noqa: PLR0913 - scratch space, too
     step: float, b: FloatArray, up: FloatArray, there: FloatArray,
 ) -> int:  # fmt: skip
     """Fill the derivatives ``b`` of the locals' mode by a global; return the gradients it took."""
-    for d in range(z.size):
-        there[d] = z[d]
+    copy(there, z)
     there[s.globals[i]] += step
     call_density(address, there, up)
     for j in range(s.at.size):
@@ -72,8 +72,7 @@ def _slope_of_widths(  # noqa: PLR0913 - scratch space, too
 ) -> int:  # fmt: skip
     """Add to ``slope`` (D,) that of minus the log determinant of precisions over widths."""
     for way in (1.0, -1.0):
-        for d in range(z.size):
-            there[d] = z[d]
+        copy(there, z)
         for j in range(s.at.size):
             there[s.at[j]] += way * widths[j] + 0.5 * STEP / (widths[j] * entries[j])
         call_density(address, there, moved)
@@ -96,8 +95,7 @@ def _slope_of_factor(  # noqa: PLR0913 - scratch space, too
             columns[j] = 1.0 if depths[j] == depth else 0.0
         solve_back(s, factor, columns)
         for way in (_APART, -_APART):
-            for d in range(z.size):
-                there[d] = z[d]
+            copy(there, z)
             for j in range(s.at.size):
                 there[s.at[j]] += way * columns[j]
             call_density(address, there, up)
@@ -111,7 +109,9 @@ def marginal_density(
     address: int, s: System, z: FloatArray, widths: FloatArray, near: bool, factor: FloatArray,
     steps: FloatArray, slope: FloatArray,
 ) -> tuple[bool, float, int]:  # fmt: skip
-    """Climb, and fill the gradient of the marginal density; whether all is finite, its log.
+    """Climb, and fill ``slope`` (k,) of the marginal density; whether all is finite, its log.
+
+    ``factor`` is that of a place ``near``, or none; then it is that of the mode.
 
     That of the log determinant comes by all globals at once; with a sum of locals, or where columns
     of L^-T are long, as in a chain, by differences along each.
@@ -119,9 +119,7 @@ def marginal_density(
     n, k, dim = s.at.size, s.globals.size, z.size
     entries, grad = np.empty(s.rows.size + 1), np.empty(dim)
     up, down, there, moved = np.empty(dim), np.empty(dim), np.empty(dim), np.empty(dim)
-    done, value, n_gradients = climb(
-        address, s, z, widths, _LOOSE, near, entries, factor, grad
-    )  # fmt: skip
+    done, value, n_gradients = climb(address, s, z, widths, _LOOSE, near, entries, factor, grad)
     if not done:
         return False, -np.inf, n_gradients
     by_all, b, depths, n_more = np.zeros(dim), np.empty(n), np.empty(n, np.int64), 0
@@ -147,8 +145,7 @@ def marginal_density(
             slope[i] += b[j] * (grad[s.at[j]] + 0.5 * by_all[s.at[j]])
         if n_more > 0:
             continue
-        for d in range(dim):
-            there[d] = z[d]
+        copy(there, z)
         there[g] += steps[i]
         for j in range(n):
             there[s.at[j]] += steps[i] * b[j]
@@ -197,13 +194,6 @@ def solve_at_nodes(
         own[:] = widths
         done, value, used = climb(address, s, z[row], own, _TIGHT, near or row > 0, entries,
                                    factors[row], grad)  # fmt: skip
-        if not done and row > 0:
-            # as the first row has them, where the way there led astray
-            n_gradients += used
-            for j in range(n):
-                z[row, s.at[j]] = z[0, s.at[j]]
-            done, value, used = climb(address, s, z[row], own, _TIGHT, False, entries,
-                                       factors[row], grad)  # fmt: skip
         n_gradients += used
         if done and s.rows.size == n and s.summed.size == 0:
             n_gradients += precision_over_widths(address, s, z[row], own, entries, up, down, there)

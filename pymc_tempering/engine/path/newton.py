@@ -60,8 +60,7 @@ def _in_common(
 ) -> float:  # fmt: skip
     """Find c, by those of the sum to which the first of them is nothing else."""
     first, total = s.summed[0], 0.0
-    for i in range(z.size):
-        there[i] = z[i]
+    copy(there, z)
     there[s.at[first]] += STEP * widths[first]
     call_density(address, there, up)
     for j in s.apart:
@@ -79,7 +78,7 @@ def precision(  # noqa: PLR0913 - scratch space, too
     From one-sided differences with the gradient ``grad`` at ``z``; those by each colour are put
     into ``fallen`` (n_colours, n).
     """
-    n, dim, colours = s.at.size, z.size, len(fallen)
+    n, colours = s.at.size, len(fallen)
     for e in range(entries.size):
         entries[e] = 0.0
     in_common = 0.0
@@ -87,8 +86,7 @@ def precision(  # noqa: PLR0913 - scratch space, too
         in_common = _in_common(address, s, z, grad, widths, up, there)
         entries[s.rows.size] = in_common
     for c in range(colours):
-        for i in range(dim):
-            there[i] = z[i]
+        copy(there, z)
         for j in range(n):
             if s.colours[j] == c:
                 there[s.at[j]] += STEP * widths[j]
@@ -129,10 +127,9 @@ def precision_over_widths(
     They are the mean curvature over a standard deviation on either side. That of the mode may be
     none, where answers may have been guessed, and Laplace would make of it mass without bounds.
     """
-    n, dim = s.at.size, z.size
+    n = s.at.size
     for way in (1.0, -1.0):
-        for i in range(dim):
-            there[i] = z[i]
+        copy(there, z)
         for j in range(n):
             there[s.at[j]] += way * widths[j]
         call_density(address, there, up if way > 0.0 else down)
@@ -152,7 +149,7 @@ def _ascend(  # noqa: PLR0913 - scratch space, too
     factor of the place would, and fewer where at their rate these do not suffice.
     """
     up, there, step, pairs = scratch.up, scratch.there, scratch.step, scratch.pairs
-    n, dim, n_gradients, moved, first = s.at.size, z.size, 0, False, 0.0
+    n, n_gradients, moved, first = s.at.size, 0, False, 0.0
     # what takes a 0 that is written out is compiled for it too
     n_pairs = np.int64(0)
     while n_gradients < most:
@@ -171,18 +168,18 @@ def _ascend(  # noqa: PLR0913 - scratch space, too
             first = square
         elif square * (square / first) ** (most / n_gradients - 1.0) > tolerance:
             break
-        better = -np.inf
+        rises, better = False, -np.inf
         for _ in range(_MOST_SHORTENED):
-            for i in range(dim):
-                there[i] = z[i]
+            copy(there, z)
             for j in range(n):
                 there[s.at[j]] += step[j]
             better = call_density(address, there, up)
             n_gradients += 1
-            if better >= value - 1e-9 * (1.0 + abs(value)) or (moved and n_gradients >= most):
+            rises = better >= value - 1e-9 * (1.0 + abs(value))
+            if rises or (moved and n_gradients >= most):
                 break
             scale(step, 0.4)
-        if not better >= value - 1e-9 * (1.0 + abs(value)):
+        if not rises:
             break
         for j in range(n):
             scratch.fall[j] = grad[s.at[j]] - up[s.at[j]]
