@@ -1,0 +1,107 @@
+"""Log Z of a series whose components may each be nothing, against exact values: a known failure.
+
+    python benchmarks/vanishing.py --seeds 3
+    python benchmarks/vanishing.py --lengths 150 --data 6
+
+A level that is a random walk and an autoregression, observed with noise, as people write them, with
+half-normal scales: which of the three explains the data is open, so that the posterior reaches to
+where each is zero. Given its four globals the series is normal, so that log Z is a mean over draws
+of the prior, each by a Kalman filter. For each series: V of the map, and of default runs of several
+seeds the error of log Z, the error that they state, gradients, and warnings.
+"""
+
+import argparse
+
+import numba as nb
+import numpy as np
+import pymc as pm
+from figures import QUIET, table
+from scipy.special import logsumexp
+
+import pymc_tempering as pm_temper
+from pymc_tempering.model.compile import compile_density
+from pymc_tempering.references.hierarchy import Hierarchy
+
+N_DRAWS = 1_000_000
+
+
+def series(seed, n):
+    """Make a series (n,)."""
+    rng = np.random.default_rng(seed)
+    level, cycle = np.cumsum(rng.normal(0.0, 0.2, n)), np.zeros(n)
+    for i in range(1, n):
+        cycle[i] = 0.7 * cycle[i - 1] + rng.normal(0.0, 0.3)
+    return level + cycle + rng.normal(0.0, 0.1, n)
+
+
+def model_of(y):
+    """Write the model, with its locals."""
+    with pm.Model() as model:
+        sd_level, sd_cycle = pm.HalfNormal("sd_level", 0.5), pm.HalfNormal("sd_cycle", 0.5)
+        rho, noise = pm.Uniform("rho", 0.0, 1.0), pm.HalfNormal("noise", 0.5)
+        first = pm.Normal.dist(0.0, 1.0)
+        level = pm.GaussianRandomWalk("level", sigma=sd_level, init_dist=first, shape=y.size)
+        cycle = pm.AR("cycle", rho=[rho], sigma=sd_cycle, init_dist=first, shape=y.size)
+        pm.Normal("y", level + cycle, noise, observed=y)
+    return model
+
+
+@nb.njit
+def log_likelihoods(y, scales, rho):
+    """By draws of the scales (n, 3), of level, cycle and noise, and of the coefficient (n,)."""
+    out = np.zeros(len(rho))
+    for i in range(len(rho)):
+        square, turned, own = scales[i] ** 2, rho[i], np.zeros(2)
+        p, both, q = 1.0, 0.0, 1.0
+        for t in range(y.size):
+            if t > 0:
+                own[1], both = turned * own[1], turned * both
+                p, q = p + square[0], turned * turned * q + square[1]
+            total, gap = p + 2.0 * both + q + square[2], y[t] - own[0] - own[1]
+            out[i] -= 0.5 * (np.log(2.0 * np.pi * total) + gap * gap / total)
+            by_p, by_q = p + both, both + q
+            own[0], own[1] = own[0] + by_p / total * gap, own[1] + by_q / total * gap
+            p, both, q = (
+                p - by_p * by_p / total, both - by_p * by_q / total, q - by_q * by_q / total
+            )  # fmt: skip
+    return out
+
+
+def exact(y):
+    """Log Z, and its standard error."""
+    rng = np.random.default_rng(1)
+    scales = np.abs(rng.normal(0.0, 0.5, (N_DRAWS, 3)))
+    logs = log_likelihoods(y, scales, rng.uniform(size=N_DRAWS))
+    log_z = logsumexp(logs) - np.log(N_DRAWS)
+    return log_z, np.exp(logs - log_z).std() / np.sqrt(N_DRAWS)
+
+
+def study(lengths, data, n_seeds):
+    """Print the table."""
+    rows = []
+    for n in lengths:
+        for seed in data:
+            y = series(seed, n)
+            model, (log_z, log_z_se) = model_of(y), exact(y)
+            found, _ = Hierarchy.of(compile_density(model))
+            for k in range(1, n_seeds + 1):
+                run = pm_temper.estimate_logz(model, random_seed=k, **QUIET)
+                rows.append([
+                    str(n), str(seed), f"{log_z:.3f} ± {log_z_se:.3f}",
+                    f"{found.variance:.1f}" if found else "-", f"{run.log_z - log_z:+.3f}",
+                    f"{run.se:.3f}", f"{sum(run.gradients.values()) / 1e3:.0f}",
+                    ", ".join(warning.code for warning in run.warnings),
+                ])  # fmt: skip
+    table(
+        "A level and a cycle, of which each may vanish",
+        ["length", "data", "log Z", "V", "error", "stated", "10^3 gradients", "warnings"], rows,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lengths", type=int, nargs="+", default=[60, 150])
+    parser.add_argument("--data", type=int, nargs="+", default=[1, 2, 3, 4, 5, 6])
+    parser.add_argument("--seeds", type=int, default=1)
+    args = parser.parse_args()
+    study(args.lengths, args.data, args.seeds)
