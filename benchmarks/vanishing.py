@@ -1,7 +1,7 @@
 """Log Z of a series whose components may each be nothing, against exact values: a known failure.
 
-    python benchmarks/vanishing.py --seeds 3
-    python benchmarks/vanishing.py --lengths 150 --data 6
+    make vanishing
+    python benchmarks/vanishing.py --lengths 150 --data 6 --seeds 3
 
 A level that is a random walk and an autoregression, observed with noise, as people write them, with
 half-normal scales: which of the three explains the data is open, so that the posterior reaches to
@@ -48,27 +48,30 @@ def model_of(y):
 
 @nb.njit
 def log_likelihoods(y, scales, rho):
-    """By draws of the scales (n, 3), of level, cycle and noise, and of the coefficient (n,)."""
+    """Log likelihoods (n,) of a series in nats, by the prediction errors of a Kalman filter.
+
+    ``scales`` (n, 3) are those of level, cycle and noise, ``rho`` (n,) the cycle's coefficients.
+    """
     out = np.zeros(len(rho))
     for i in range(len(rho)):
-        square, turned, own = scales[i] ** 2, rho[i], np.zeros(2)
-        p, both, q = 1.0, 0.0, 1.0
+        of_level, of_cycle, of_noise = scales[i] ** 2
+        # means of the two, their variances and covariance
+        level, cycle, p, both, q = 0.0, 0.0, 1.0, 0.0, 1.0
         for t in range(y.size):
             if t > 0:
-                own[1], both = turned * own[1], turned * both
-                p, q = p + square[0], turned * turned * q + square[1]
-            total, gap = p + 2.0 * both + q + square[2], y[t] - own[0] - own[1]
-            out[i] -= 0.5 * (np.log(2.0 * np.pi * total) + gap * gap / total)
+                cycle, both = rho[i] * cycle, rho[i] * both
+                p, q = p + of_level, rho[i] ** 2 * q + of_cycle
+            variance, error = p + 2.0 * both + q + of_noise, y[t] - level - cycle
+            out[i] -= 0.5 * (np.log(2.0 * np.pi * variance) + error**2 / variance)
             by_p, by_q = p + both, both + q
-            own[0], own[1] = own[0] + by_p / total * gap, own[1] + by_q / total * gap
-            p, both, q = (
-                p - by_p * by_p / total, both - by_p * by_q / total, q - by_q * by_q / total
-            )  # fmt: skip
+            level, cycle = level + by_p / variance * error, cycle + by_q / variance * error
+            p, q = p - by_p**2 / variance, q - by_q**2 / variance
+            both -= by_p * by_q / variance
     return out
 
 
 def exact(y):
-    """Log Z, and its standard error."""
+    """Log Z in nats, and its standard error."""
     rng = np.random.default_rng(1)
     scales = np.abs(rng.normal(0.0, 0.5, (N_DRAWS, 3)))
     logs = log_likelihoods(y, scales, rng.uniform(size=N_DRAWS))
