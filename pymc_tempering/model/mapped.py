@@ -33,16 +33,16 @@ def _density_of_map(
     u_pointer: Any, grad_pointer: Any, target: Any, log_det: Any,
     floats_pointer: Any, loadings: Any, ints_pointer: Any,
 ) -> Any:  # fmt: skip
-    sizes = numba.carray(ints_pointer, (31,)).astype(np.int64)
+    sizes = numba.carray(ints_pointer, (32,)).astype(np.int64)
     k, n, n_nodes, n_functions, n_out, n_bent, n_pairs = (
         sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6]
     )  # fmt: skip
     # where each array begins among the whole numbers and among the real ones, and the last ends
-    b, a = sizes[7:13], sizes[13:]
-    ints, f = numba.carray(ints_pointer, (b[5],)), numba.carray(floats_pointer, (a[17],))
+    b, a = sizes[7:14], sizes[14:]
+    ints, f = numba.carray(ints_pointer, (b[6],)), numba.carray(floats_pointer, (a[17],))
     m = Arrays(
         ints[b[0] : b[1]], ints[b[1] : b[2]], ints[b[2] : b[3]], ints[b[3] : b[4]],
-        ints[b[4] : b[5]],
+        ints[b[4] : b[5]], ints[b[5] : b[6]],
         f[a[0] : a[1]],  # mean
         f[a[1] : a[2]].reshape((k, k)),  # root
         f[a[2] : a[3]].reshape((n_nodes, k)),  # nodes
@@ -81,13 +81,13 @@ def through_map(
     arrays = made.arrays
     flat = {name: np.ravel(array) for name, array in arrays._asdict().items() if name != "loadings"}
     # whole numbers come first
-    whole, real = list(flat.values())[:5], list(flat.values())[5:]
+    whole, real = list(flat.values())[:6], list(flat.values())[6:]
     floats = np.concatenate(real)
     sizes = (
         made.n_globals, made.dim - made.n_globals, len(arrays.nodes), arrays.trend.shape[1],
         arrays.constants.size, len(arrays.bend), len(arrays.pair),
     )  # fmt: skip
-    begins = np.cumsum([31, *map(np.size, whole)]), np.cumsum([0, *map(np.size, real)])
+    begins = np.cumsum([32, *map(np.size, whole)]), np.cumsum([0, *map(np.size, real)])
     ints = np.concatenate([sizes, *begins, *whole]).astype(np.uint32)
     return in_coordinates(
         density, made, through_map, _CORE, _density_of_map,

@@ -77,7 +77,7 @@ def alone(mean: FloatArray, root: FloatArray, laws: Laws) -> ConditionalMap:
     k = mean.size
     return ConditionalMap(Arrays(
         np.arange(k), np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.int64),
-        np.empty(0, np.int64), mean, root,
+        np.empty(0, np.int64), np.empty(0, np.int64), mean, root,
         np.zeros((1, k)), np.ones(k),
         np.zeros((1 + k, 1)), np.zeros((1, 1)), np.empty((0, 1 + k)), np.empty(0),
         np.empty((0, 1)),

@@ -8,13 +8,14 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy.integrate import trapezoid
+from scipy.spatial.distance import cdist
 from scipy.special import expit, logsumexp
 from scipy.stats import halfcauchy, norm
 
 import pymc_tempering as pm_temper
 from pymc_tempering import testing
 from pymc_tempering.engine.path.conditional import ConditionalMap
-from pymc_tempering.engine.path.conditional_kernels import Arrays
+from pymc_tempering.engine.path.conditional_kernels import TILE, Arrays
 from pymc_tempering.engine.path.conditional_laws import BOUND, Laws
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import density_at
@@ -24,7 +25,7 @@ from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.structure import structures_of
-from pymc_tempering.references import conditional
+from pymc_tempering.references import conditional, interpolated
 from pymc_tempering.references import hierarchy as hierarchy_module
 from pymc_tempering.references import prepare as prepare_module
 from pymc_tempering.references.conditional import (
@@ -61,7 +62,7 @@ def some_map(seed: int = 20, **changes) -> ConditionalMap:
         pair=np.empty((0, 2)),
     )
     arrays = Arrays(
-        np.array([3, 0, 1, 5, 2, 4]), begins, parents, np.empty(0), np.empty(0),
+        np.array([3, 0, 1, 5, 2, 4]), begins, parents, np.empty(0), np.empty(0), np.empty(0),
         rng.normal(size=K), np.array([[1.5, 0.0], [0.4, 0.6]]),
         rng.normal(size=(5, K)), np.array([2.0, 3.0]),
         0.3 * rng.normal(size=(1 + K, 3)), 0.3 * rng.normal(size=(5, 3)),
@@ -93,9 +94,18 @@ def summed_map() -> ConditionalMap:
     )
 
 
+def map_of_six_functions() -> ConditionalMap:
+    """Of which five are used: four at once, and one."""
+    rng = np.random.default_rng(26)
+    sizes = {"trend": (1 + K, 6), "weights": (5, 6), "loadings": (6, 2 * N + 3)}
+    made = {name: 0.3 * rng.normal(size=size) for name, size in sizes.items()}
+    return some_map(used=np.array([5]), **made)
+
+
 ALL = pytest.mark.parametrize(
-    "made", [some_map(), map_in_sd(), summed_map()], ids=["plain", "in sd", "summed"]
-)
+    "made", [some_map(), map_in_sd(), summed_map(), map_of_six_functions()],
+    ids=["plain", "in sd", "summed", "six functions"],
+)  # fmt: skip
 
 
 def by_formula(m: Arrays, u):
@@ -117,7 +127,9 @@ def by_formula(m: Arrays, u):
         t[i] = mean + np.exp(log_scale) * warped(u[i], m.skew[i], m.tail[i])
     v = bounded(t)
     near = np.exp(-0.5 * ((v / m.lengths - m.nodes) ** 2).sum(axis=1))
-    made = m.constants + (m.trend[0] + v @ m.trend[1:] + near @ m.weights) @ m.loadings
+    lat = m.trend[0] + v @ m.trend[1:] + near @ m.weights
+    lat[m.used[0] if m.used.size else lat.size :] = 0.0
+    made = m.constants + lat @ m.loadings
     offset, log_precision, slopes, of_sum = np.split(made, [N, 2 * N, 2 * N + m.parents.size])
     size = np.exp(-log_precision)
     for j in range(N)[::-1]:
@@ -185,7 +197,7 @@ def test_the_log_determinant_of_many_locals_has_all_of_them():
         skew=rng.uniform(-0.5, 0.5, 1 + n), log_scale=0.5 * rng.normal(size=1 + n)
     )
     made = ConditionalMap(Arrays(
-        np.arange(1 + n), np.zeros(n + 1), none, none, none, np.zeros(1), np.eye(1),
+        np.arange(1 + n), np.zeros(n + 1), none, none, none, none, np.zeros(1), np.eye(1),
         np.zeros((1, 1)), np.ones(1), np.zeros((2, 1)), np.zeros((1, 1)), np.zeros((n, 2)),
         rng.normal(size=2 * n), np.zeros((1, 2 * n)), *laws,
     ))  # fmt: skip
@@ -227,6 +239,54 @@ def test_far_away_there_is_no_density_and_no_error(chain, far):
         value, gradient = mapped.value_and_grad(u)
         assert value < -1e3
         assert np.isfinite(gradient).all() or np.isfinite(value)
+
+
+def dense_map(**changes) -> ConditionalMap:
+    """Sixty locals of which each depends on all later ones: two tiles of what they depend on."""
+    rng, n, some = np.random.default_rng(24), 60, some_map().arrays
+    parents = np.concatenate([np.arange(j + 1, n) for j in range(n)])
+    n_out = 2 * n + parents.size
+    laws = Laws.normal(K + n, K)
+    arrays = some._replace(
+        order=np.arange(K + n), begins=np.append(0, np.arange(n)[::-1].cumsum()), parents=parents,
+        affine=rng.normal(size=(n, 1 + K)), constants=0.05 * rng.normal(size=n_out),
+        loadings=0.05 * rng.normal(size=(3, n_out)), **laws._asdict(),
+    )  # fmt: skip
+    return ConditionalMap(arrays._replace(**changes))
+
+
+def test_functions_that_a_tile_does_not_use_are_as_if_they_were_zero():
+    loadings = np.array(dense_map().arrays.loadings)
+    loadings[1:, :TILE] = loadings[2:, TILE:] = 0.0
+    with_less, with_zeros = dense_map(used=np.array([1, 2])), dense_map(loadings=loadings)
+    u = np.random.default_rng(25).normal(size=(5, with_less.dim))
+    density = testing.scaled_normal(dim=with_less.dim, sd=1.7)
+    for found, expected in zip(
+        with_less.pulled_back(density.address, u), with_zeros.pulled_back(density.address, u),
+        strict=True,
+    ):  # fmt: skip
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    z = with_less.from_base(u)
+    np.testing.assert_allclose(with_less.to_base(z), u, atol=1e-6)
+    assert np.abs(dense_map().from_base(u) - z).max() > 0.1
+
+
+@pytest.mark.parametrize(("share", "used"), [(0.0, [3, 3]), (0.5, [2, 3]), (2.0, [2, 2])])
+def test_each_tile_of_a_map_leaves_out_what_matters_least_there(share, used):
+    """The third function is small, and in the first tile next to nothing."""
+    arrays = dense_map().arrays
+    loadings = np.array(arrays.loadings)
+    loadings[2] *= 0.1
+    loadings[2, :TILE] *= 0.01
+    made = dense_map(loadings=loadings)
+    near = np.exp(-0.5 * cdist(arrays.nodes, arrays.nodes, "sqeuclidean"))
+    trend = np.column_stack([np.ones(5), arrays.nodes * arrays.lengths]) @ arrays.trend
+    size = ((trend + near @ arrays.weights) ** 2).mean(axis=0)[2]
+    of_last = size * (made.arrays.loadings[2, TILE:].astype(float) ** 2).sum()
+    left_out = share * of_last * arrays.constants.size / (arrays.constants.size - TILE)
+    found = pruned(made, left_out / interpolated._MOST_LEFT_OUT)
+    assert found.arrays.used.tolist() == used
+    assert len(found.arrays.loadings) == max(used)
 
 
 def test_a_sum_has_the_standard_deviation_that_is_left(chain):

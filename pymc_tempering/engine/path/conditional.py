@@ -53,7 +53,7 @@ __all__ = ["ConditionalMap"]
 
 
 _DTYPES: dict[str, type[np.generic]] = {"loadings": np.float32}
-_DTYPES |= dict.fromkeys(("order", "begins", "parents", "summed", "in_sd"), np.uint32)
+_DTYPES |= dict.fromkeys(("order", "begins", "parents", "summed", "in_sd", "used"), np.uint32)
 """Loadings are most of the numbers of a map, and read for every evaluation. Code that knows of no
 negative positions has not to look for them."""
 
@@ -70,7 +70,7 @@ class ConditionalMap:
 
     >>> arrays = Arrays(
     ...     order=np.arange(3), begins=np.zeros(3),
-    ...     parents=np.empty(0), summed=np.empty(0), in_sd=np.empty(0),
+    ...     parents=np.empty(0), summed=np.empty(0), in_sd=np.empty(0), used=np.empty(0),
     ...     mean=np.zeros(1), root=np.eye(1), nodes=np.zeros((1, 1)), lengths=np.ones(1),
     ...     trend=np.array([[0.0], [-1.0]]), weights=np.zeros((1, 1)),
     ...     affine=np.zeros((2, 2)), constants=np.zeros(4),

@@ -9,9 +9,9 @@ from pymc_tempering.engine.path.path import call_density
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["Arrays", "back_all", "density_through", "forward_all", "pull_back_all"]
+__all__ = ["TILE", "Arrays", "back_all", "density_through", "forward_all", "pull_back_all"]
 
-_TILE = 1024  # 8 kB of each array: three of them stay in a first-level cache of 32
+TILE = 1024  # 8 kB of each array: three of them stay in a first-level cache of 32
 
 type Scratch = tuple[FloatArray, ...]
 
@@ -24,6 +24,7 @@ class Arrays(NamedTuple):
     parents: IntArray  # of all locals, each after its child
     summed: IntArray  # (m,), locals with a sum whose variance is smaller; mostly none
     in_sd: IntArray  # of all parents, 1 where slopes are in standard deviations; empty if none are
+    used: IntArray  # of each tile of the M, functions that matter there; empty if all do
     mean: FloatArray  # (k,)
     root: FloatArray  # (k, k)
     nodes: FloatArray  # (N, k), in units of the lengths
@@ -136,14 +137,21 @@ def _features(
             lat[r] += m.weights[a, r] * near[a]
     # over what is next to each other in memory, and as much of it as stays in the cache: these are
     # most of the numbers of a map
-    for first in range(0, out.size, _TILE):
-        tile, constants = out[first : first + _TILE], m.constants[first : first + _TILE]
+    for first in range(0, out.size, TILE):
+        tile, constants = out[first : first + TILE], m.constants[first : first + TILE]
         for o in range(tile.size):
             tile[o] = constants[o]
-        for r in range(n_functions):
-            loadings, share = m.loadings[r, first : first + _TILE], lat[r]
+        n_used = m.used[first // TILE] if m.used.size else n_functions
+        # four at once: a tile is read and written for each
+        for r in range(0, n_used - 3, 4):
+            a, b = m.loadings[r, first : first + TILE], m.loadings[r + 1, first : first + TILE]
+            c, d = m.loadings[r + 2, first : first + TILE], m.loadings[r + 3, first : first + TILE]
             for o in range(tile.size):
-                tile[o] += loadings[o] * share
+                tile[o] += a[o] * lat[r] + b[o] * lat[r + 1] + c[o] * lat[r + 2] + d[o] * lat[r + 3]
+        for r in range(n_used // 4 * 4, n_used):
+            a = m.loadings[r, first : first + TILE]
+            for o in range(tile.size):
+                tile[o] += a[o] * lat[r]
 
 
 @compiled(borrows=True, inside=True)
@@ -271,13 +279,27 @@ def pull_back_through(
             mine[m.parents[m.begins[j]]] += (
                 pull[j] * law[3, j] + (pull[j] * law[2, j] + 1.0) * law[4, j]
             )
-    for first in range(0, out.size, _TILE):
-        tile = out[first : first + _TILE]
-        for r in range(n_functions):
-            loadings, total = m.loadings[r, first : first + _TILE], 0.0
+    for first in range(0, out.size, TILE):
+        tile = out[first : first + TILE]
+        n_used = m.used[first // TILE] if m.used.size else n_functions
+        for r in range(0, n_used - 3, 4):
+            a, b = m.loadings[r, first : first + TILE], m.loadings[r + 1, first : first + TILE]
+            c, d = m.loadings[r + 2, first : first + TILE], m.loadings[r + 3, first : first + TILE]
+            by_a = by_b = by_c = by_d = 0.0
             for o in range(tile.size):
-                total += loadings[o] * tile[o]
-            by_lat[r] += total
+                by_a += a[o] * tile[o]
+                by_b += b[o] * tile[o]
+                by_c += c[o] * tile[o]
+                by_d += d[o] * tile[o]
+            by_lat[r] += by_a
+            by_lat[r + 1] += by_b
+            by_lat[r + 2] += by_c
+            by_lat[r + 3] += by_d
+        for r in range(n_used // 4 * 4, n_used):
+            a, by_a = m.loadings[r, first : first + TILE], 0.0
+            for o in range(tile.size):
+                by_a += a[o] * tile[o]
+            by_lat[r] += by_a
     for a in range(near.size):
         force = 0.0
         for r in range(n_functions):
