@@ -69,6 +69,7 @@ class CompiledDensity:
     _function: Any = field(repr=False, compare=False)
     _keep_alive: Any = field(repr=False, compare=False)
     _made_by: tuple[Any, ...] = field(repr=False, compare=False)
+    n_each: int = 1  # gradients of the model that an evaluation takes
 
     # compiled code cannot be pickled; the cache makes compiling again cheap, in a worker too
     def __reduce__(self) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.machine_code import at_addresses
 from pymc_tempering.model.point import CoordinateMap
 
-__all__ = ["in_coordinates", "through_map"]
+__all__ = ["c_function", "in_coordinates", "through_map"]
 
 _DOUBLE, _FLOAT, _INT = map(
     numba.types.CPointer, (numba.types.float64, numba.types.float32, numba.types.uint32)
@@ -65,7 +65,8 @@ def _density_of_map(
 
 
 @cache
-def _machine_code(signature: Any, function: Callable[..., float]) -> Any:
+def c_function(signature: Any, function: Callable[..., float]) -> Any:
+    """Compile a C function once, and keep it on disk."""
     return numba.cfunc(signature, cache=True)(function)
 
 
@@ -106,7 +107,7 @@ def in_coordinates(
     same of density and map.
     """
     arguments = (density.address, *numbers, *(array.ctypes.data for array in arrays))
-    wrapper, core = at_addresses(_machine_code(signature, function).address, arguments)
+    wrapper, core = at_addresses(c_function(signature, function).address, arguments)
     return replace(
         density,
         address=wrapper.address,

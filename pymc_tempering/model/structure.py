@@ -20,6 +20,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from pymc_tempering.engine.path.path import density_at
+from pymc_tempering.engine.path.sparse_precision import System
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
@@ -52,11 +53,10 @@ MOST_DIM = 4000
 
 _FAR = np.array([2.0, 1.0, 0.4])
 """Distances from the start, or half of them, along every coordinate, at which neighbours are looked
-for: the largest with a density. Scales and lengths are up to seven times as large there.
-"""
+for: the largest with a density. Scales and lengths are up to seven times as large there."""
 
 _LEAST = 1e-8
-"""Share of the largest entry of a row of the Hessian below which an entry is rounding."""
+"""Share of the largest entry of a row of the Hessian below which one is rounding."""
 
 _LEAST_SUMMED = 8
 """Entries of a variable below which a sum of all is not looked for: each has a direction."""
@@ -113,8 +113,7 @@ class Structure:
 
     neighbours: sparse.csr_array  # bool (D, D): whether the gradient by one depends on another
     globals: IntArray  # (k,), positions of the globals in the flat vector
-    # (m,), positions of locals whose sum the density depends on, beyond what neighbours have in
-    # common; mostly none
+    # (m,), locals whose sum the density depends on, beyond what neighbours have in common
     summed: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
@@ -131,6 +130,13 @@ class Structure:
     def factor(self) -> Factor:
         """Cholesky factor of the precision of the locals given the globals."""
         return Factor.of(self._of_locals)
+
+    @cached_property
+    def system(self) -> System:
+        """The same as compiled code sees it."""
+        f, (summed, apart) = self.factor, self.summed_as_eliminated
+        return System(self.locals[f.order], self.globals, self.colours[f.order], len(self.hubs),
+                      f.begins, f.rows, f.filled, summed, apart)  # fmt: skip
 
     @cached_property
     def hubs(self) -> IntArray:

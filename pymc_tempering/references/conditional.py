@@ -29,10 +29,16 @@ from pymc_tempering.references.interpolated import interpolated, pruned
 from pymc_tempering.references.nested_laplace import Conditionals, NestedLaplace
 from pymc_tempering.references.nodes import N_NODES, alone, nodes_in_tails, nodes_of, with_tails
 from pymc_tempering.references.prepared import SEARCHES
-from pymc_tempering.references.quality import COARSE, LADDER, N_MANY, TRIMMED, trimmed_variance
+from pymc_tempering.references.quality import (
+    COARSE,
+    LADDER,
+    N_MANY,
+    TRIMMED,
+    trimmed_variance,
+)
 from pymc_tempering.types import FloatArray
 
-__all__ = ["ConditionalFit", "conditional_fit", "continued"]
+__all__ = ["ConditionalFit", "Draws", "conditional_fit", "continued", "least_variance", "mend"]
 
 _PASSES = 2
 """Sets of nodes, the second where the map from the first has draws; one of many globals. Those that
@@ -98,10 +104,10 @@ def conditional_fit(
         if of_nodes is None:
             break
         solved, of_nodes = at_places, of_nodes.with_laws(laws)
-        mended, n = _mended(density, of_nodes, rng)
+        mended, n = mend(density, of_nodes, rng)
         n_spent += n + 2 * N_MANY
         # what the first nodes did not reach shows in no draw of theirs
-        lowest, kept = _lowest(density, (of_nodes, mended), rng)
+        lowest, kept = least_variance(density, (of_nodes, mended), rng)
         if kept is not None:
             best, laws = kept, kept.laws
         # no second pass made such a map a good one; and among many globals the density along a line
@@ -125,19 +131,19 @@ def continued(
     g = np.unique(z[:, structure.globals], axis=0)
     g = g[np.linspace(0, len(g) - 1, min(len(g), N_NODES // 2)).astype(int)]
     made, solved = _with_nodes(nested, before.map, before.variance, before.solved, g)
-    mended, n_spent = _mended(density, made, rng)
-    lowest, best = _lowest(density, (made, mended), rng)
+    mended, n_spent = mend(density, made, rng)
+    lowest, best = least_variance(density, (made, mended), rng)
     n_gradients = nested.n_gradients + n_spent + 2 * N_MANY
     return ConditionalFit(best and pruned(best, lowest), lowest, n_gradients, solved)
 
 
-def _lowest(
+def least_variance(
     density: Density, maps: Sequence[ConditionalMap], rng: np.random.Generator
 ) -> tuple[float, ConditionalMap | None]:
     """The least V of some maps, by their own draws, and which has it; none if all are infinite."""
     lowest, best = np.inf, None
     for made in maps:
-        variance = trimmed_variance(_Draws.of(density, made, rng, N_MANY).log_weights)
+        variance = trimmed_variance(Draws.of(density, made, rng, N_MANY).log_weights)
         if variance < lowest:
             lowest, best = variance, made
     return lowest, best
@@ -251,7 +257,7 @@ def _diagonal(
     return curvatures
 
 
-class _Draws(NamedTuple):
+class Draws(NamedTuple):
     """Draws ``u`` (n, D) of a map, their log weights (n,), and gradients of these by u (n, D)."""
 
     u: FloatArray
@@ -262,7 +268,7 @@ class _Draws(NamedTuple):
     @density_guard()
     def of(
         cls, density: Density, made: ConditionalMap, rng: np.random.Generator, n: int
-    ) -> "_Draws":
+    ) -> "Draws":
         """Draw in antithetic pairs; without those where there is no density."""
         half = rng.standard_normal((n // 2, made.dim))
         u = np.concatenate([half, -half])
@@ -272,7 +278,7 @@ class _Draws(NamedTuple):
         return cls(u[fine], log_weights[fine], (grads + u)[fine])
 
 
-def _mended(
+def mend(
     density: Density, made: ConditionalMap, rng: np.random.Generator
 ) -> tuple[ConditionalMap, int]:
     """Mend the laws of the residuals by gradients at draws of the map, and the gradients of it."""
@@ -282,7 +288,7 @@ def _mended(
     n_draws = 2 * max(128, 3 * (n_features if bends else 1 + k))
     n_gradients, before = 0, made
     for n_done in range(_ROUNDS):
-        draws = _Draws.of(density, made, rng, n_draws)
+        draws = Draws.of(density, made, rng, n_draws)
         n_gradients += n_draws
         if len(draws.u) < n_draws // 2:
             return before, n_gradients

@@ -19,12 +19,24 @@ from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import through_map
+from pymc_tempering.model.normal_locals import NormalLocals, through_normal
 from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure, structures_of
-from pymc_tempering.references.conditional import ConditionalFit, conditional_fit, continued
+from pymc_tempering.references.conditional import (
+    ConditionalFit,
+    conditional_fit,
+    continued,
+)
 from pymc_tempering.references.local import combine_local_bases, with_images
 from pymc_tempering.references.nested_laplace import NestedLaplace
+from pymc_tempering.references.normal_locals import found_normal
 from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, Effort, Prepared, Report
-from pymc_tempering.references.quality import COARSE, GAIN, LADDER, N_DRAWS, log_weights
+from pymc_tempering.references.quality import (
+    COARSE,
+    GAIN,
+    LADDER,
+    N_DRAWS,
+    log_weights,
+)
 from pymc_tempering.references.same_mode import MAX_DIP, N_ON_LINE, dip
 from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.types import FloatArray
@@ -69,7 +81,7 @@ class Hierarchy(NamedTuple):
     density: CompiledDensity
     inner: CompiledDensity
     structure: Structure
-    map: ConditionalMap
+    map: ConditionalMap | NormalLocals
     variance: float
 
     @classmethod
@@ -97,11 +109,12 @@ class Hierarchy(NamedTuple):
             n_gradients += found.n_gradients
             most = effort.n_gradients - n_gradients
             least = _MOST if best is None else best.variance
-            if found.map is None or found.variance > least:
+            if found.map is None or (best is not None and found.variance > least):
                 continue
-            made, n = cls._judged(density, structure, found, rng, effort.n_for_seldom - n_gradients)
+            left = effort.n_for_seldom - n_gradients
+            made, n = cls._without_gaps(density, structure, found, rng, left)
             n_gradients += n
-            if made.variance > least:
+            if made is None or made.variance > least:
                 continue
             if len(structure.globals) > MANY_GLOBALS:
                 # where there is a funnel among so many, ascents lead away from the mass
@@ -114,6 +127,26 @@ class Hierarchy(NamedTuple):
             if best.variance <= COARSE or len(structure.globals) > MOST_BENT:
                 break
         return best, n_gradients
+
+    @classmethod
+    def _without_gaps(
+        cls, density: CompiledDensity, structure: Structure, found: ConditionalFit,
+        rng: np.random.Generator, most: float,
+    ) -> "tuple[Hierarchy | None, int]":  # fmt: skip
+        """Take the map, or normal locals where it lacks mass; with the gradients."""
+        made, n_gradients = None, 0
+        if found.variance <= _MOST:
+            made, n_gradients = cls._judged(density, structure, found, rng, most)
+        near = found.map if made is None else made.map
+        is_used = made is not None and made.variance <= _MOST
+        assert isinstance(near, ConditionalMap)
+        with np.errstate(all="ignore"):
+            normal, variance, n = found_normal(
+                density, structure, near, rng, most - n_gradients, is_used=is_used
+            )
+        if normal is not None:
+            made = cls(through_normal(density, normal), density, structure, normal, variance)
+        return made, n_gradients + n
 
     @classmethod
     def _judged(

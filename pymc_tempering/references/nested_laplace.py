@@ -16,7 +16,6 @@ import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.marginal import marginal_density, solve_at_nodes
-from pymc_tempering.engine.path.sparse_precision import System
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.model.structure import Structure
 from pymc_tempering.types import BoolArray, FloatArray
@@ -53,17 +52,12 @@ class NestedLaplace:
     ) -> None:
         self.density, self.structure, self.n_gradients = density, structure, 0
         self.most = most
-        factor = structure.factor
-        at = structure.locals[factor.order]
-        summed, apart = structure.summed_as_eliminated
-        self.system = System(
-            at, structure.globals, structure.colours[factor.order], len(structure.hubs),
-            factor.begins, factor.rows, factor.filled, summed, apart,
-        )  # fmt: skip
+        self.system = structure.system
         # of the latest place where there was a mode; none of the first has a factor
         self.z = np.array(start)
         self.scale = np.ones(len(structure.locals))
-        self.factor = np.zeros(factor.rows.size + (at.size + 1 if summed.size else 0))
+        n_of_sum = len(structure.locals) + 1 if structure.summed.size else 0
+        self.factor = np.zeros(self.system.rows.size + n_of_sum)
 
     @property
     def _is_near(self) -> bool:

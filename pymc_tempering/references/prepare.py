@@ -53,6 +53,7 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
     coordinates of, and ``spent`` the gradients before. Raises BaseError if no fit succeeded.
     """
     report("starting points", 0, 0)
+    n_each = 1
     with one_blas_thread():
         found: Prepared
         points, effort, known, came_back = None, SEARCHES[search].within(most), None, 0
@@ -65,6 +66,8 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
                 effort = effort.for_one_mode(n_ascents)
                 # the map's own normal, which takes no matrix
                 known = GaussianBase(np.zeros(density.dim), np.ones(density.dim))
+            n_each = hierarchy.density.n_each
+            effort = effort.of(n_each)
             start, bend = np.zeros(density.dim), False
         if draws is not None:
             nearby = None if no_gradient else NEARBY.within(most)
@@ -102,7 +105,7 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
     report("first draw", 0, 0)
     if not spent:
         return found
-    seen = replace(found.search, n_gradients=found.search.n_gradients + spent)
+    seen = replace(found.search, n_gradients=n_each * found.search.n_gradients + spent)
     if hierarchy is not None and seen.rise_along >= 0:
         # a coordinate of the map is that of one value of the model, in another order
         seen = replace(seen, rise_along=int(hierarchy.map.arrays.order[seen.rise_along]))

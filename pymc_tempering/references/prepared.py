@@ -52,7 +52,7 @@ class Effort(NamedTuple):
     """
 
     n_starts: int
-    n_gradients: int
+    n_gradients: float
     n_for_one_mode: float = math.inf
     most: float = math.inf
     n_for_seldom: float = 0.0
@@ -73,6 +73,10 @@ class Effort(NamedTuple):
         """
         n = int(min(self.n_gradients, max(self.n_for_one_mode - spent, self.n_for_one_mode / 3)))
         return self._replace(n_gradients=n, most=min(self.most, 2.0 * n), n_for_seldom=0.0)
+
+    def of(self, n_each: int) -> "Effort":
+        """Effort in evaluations that take so many gradients each."""
+        return Effort(self.n_starts, *(of / n_each for of in self[1:]))
 
     def end(self, dim: int, n_modes: int, *, seldom: bool = False) -> float:
         """Gradients after which a search ends that knows of so many modes.

@@ -174,7 +174,7 @@ class CoupledStep(TemperedStep):
 
     @property
     def _most_of_move(self) -> int:
-        return self._source.explorer.most_evaluations(self.dim)
+        return self.density.n_each * self._source.explorer.most_evaluations(self.dim)
 
     @property
     def least_share(self) -> int:

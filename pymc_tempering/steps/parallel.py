@@ -286,7 +286,8 @@ class ParallelTempering(TemperedStep):
     def _scans(self) -> ScanPlan:
         return ScanPlan(
             self.scans_per_draw, self.adapts_scans, self.chain_error, self._current.n_draws,
-            self._current.account, self._chain_settings.most_evaluations(self.dim),
+            self._current.account,
+            self.density.n_each * self._chain_settings.most_evaluations(self.dim),
         )  # fmt: skip
 
     @property

@@ -30,9 +30,9 @@ from pymc_tempering.references import hierarchy as hierarchy_module
 from pymc_tempering.references import prepare as prepare_module
 from pymc_tempering.references.conditional import (
     ConditionalFit,
-    _mended,
     conditional_fit,
     continued,
+    mend,
 )
 from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.interpolated import pruned
@@ -1055,7 +1055,7 @@ def test_densities_of_draws_are_those_at_the_draws_as_recorded():
 @pytest.mark.parametrize(("sd", "rounds"), [(1.0, 6), (1e-3, 1)], ids=["near", "hopeless"])
 def test_a_map_far_from_any_target_is_left_alone(rng, sd, rounds):
     made = some_map()
-    mended, n_gradients = _mended(testing.scaled_normal(dim=K + N, sd=sd), made, rng)
+    mended, n_gradients = mend(testing.scaled_normal(dim=K + N, sd=sd), made, rng)
     assert (mended is made) == (rounds == 1)
     assert n_gradients == rounds * 256
 

@@ -144,14 +144,16 @@ def _features(
         n_used = m.used[first // TILE] if m.used.size else n_functions
         # four at once: a tile is read and written for each
         for r in range(0, n_used - 3, 4):
-            a, b = m.loadings[r, first : first + TILE], m.loadings[r + 1, first : first + TILE]
-            c, d = m.loadings[r + 2, first : first + TILE], m.loadings[r + 3, first : first + TILE]
+            one, two = m.loadings[r, first : first + TILE], m.loadings[r + 1, first : first + TILE]
+            three = m.loadings[r + 2, first : first + TILE]
+            four = m.loadings[r + 3, first : first + TILE]
             for o in range(tile.size):
-                tile[o] += a[o] * lat[r] + b[o] * lat[r + 1] + c[o] * lat[r + 2] + d[o] * lat[r + 3]
+                tile[o] += one[o] * lat[r] + two[o] * lat[r + 1]
+                tile[o] += three[o] * lat[r + 2] + four[o] * lat[r + 3]
         for r in range(n_used // 4 * 4, n_used):
-            a = m.loadings[r, first : first + TILE]
+            one = m.loadings[r, first : first + TILE]
             for o in range(tile.size):
-                tile[o] += a[o] * lat[r]
+                tile[o] += one[o] * lat[r]
 
 
 @compiled(borrows=True, inside=True)
@@ -283,23 +285,24 @@ def pull_back_through(
         tile = out[first : first + TILE]
         n_used = m.used[first // TILE] if m.used.size else n_functions
         for r in range(0, n_used - 3, 4):
-            a, b = m.loadings[r, first : first + TILE], m.loadings[r + 1, first : first + TILE]
-            c, d = m.loadings[r + 2, first : first + TILE], m.loadings[r + 3, first : first + TILE]
-            by_a = by_b = by_c = by_d = 0.0
+            one, two = m.loadings[r, first : first + TILE], m.loadings[r + 1, first : first + TILE]
+            three = m.loadings[r + 2, first : first + TILE]
+            four = m.loadings[r + 3, first : first + TILE]
+            by_one = by_two = by_three = by_four = 0.0
             for o in range(tile.size):
-                by_a += a[o] * tile[o]
-                by_b += b[o] * tile[o]
-                by_c += c[o] * tile[o]
-                by_d += d[o] * tile[o]
-            by_lat[r] += by_a
-            by_lat[r + 1] += by_b
-            by_lat[r + 2] += by_c
-            by_lat[r + 3] += by_d
+                by_one += one[o] * tile[o]
+                by_two += two[o] * tile[o]
+                by_three += three[o] * tile[o]
+                by_four += four[o] * tile[o]
+            by_lat[r] += by_one
+            by_lat[r + 1] += by_two
+            by_lat[r + 2] += by_three
+            by_lat[r + 3] += by_four
         for r in range(n_used // 4 * 4, n_used):
-            a, by_a = m.loadings[r, first : first + TILE], 0.0
+            one, by_one = m.loadings[r, first : first + TILE], 0.0
             for o in range(tile.size):
-                by_a += a[o] * tile[o]
-            by_lat[r] += by_a
+                by_one += one[o] * tile[o]
+            by_lat[r] += by_one
     for a in range(near.size):
         force = 0.0
         for r in range(n_functions):

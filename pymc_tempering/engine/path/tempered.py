@@ -112,6 +112,11 @@ class TemperedPath:
         """Number D of unconstrained values."""
         return self.base.dim
 
+    @property
+    def n_each(self) -> int:
+        """Gradients of the model that an evaluation of the target takes; mostly one."""
+        return int(getattr(self.target, "n_each", 1))
+
     @cached_property
     def view(self) -> Path:
         """What compiled code is given; valid as long as this object lives."""

@@ -1,0 +1,137 @@
+r"""Locals that are normal given the globals: their moments at any globals, without interpolation.
+
+Given globals g the gradient by the locals x is linear in them, Q(g) (x(g) - x), so that coloured
+differences give the precision Q = L L', and one solution the mean x(g), up to rounding. With
+
+.. math:: x = x(g) + L^{-T} u
+
+the locals' u are standard normals whatever the globals are, and these have the density
+
+.. math:: \log p(g) = \log p(g, x(g)) - \tfrac12 \log \det Q(g) + \text{const}.
+
+It and its gradient take (1 + k) (1 + c) + 1 gradients of k globals and c colours.
+"""
+
+import numpy as np
+
+from pymc_tempering.engine.path.lbfgs import copy
+from pymc_tempering.engine.path.newton import n_colours, precision
+from pymc_tempering.engine.path.path import call_density
+from pymc_tempering.engine.path.sparse_precision import (
+    System,
+    factorise,
+    half_log_det,
+    solve,
+    solve_back,
+)
+from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray
+
+__all__ = ["density_of_globals", "draw_locals", "standardise_locals"]
+
+type Scratch = tuple[FloatArray, ...]
+
+
+@compiled(inside=True)
+def _scratch(s: System, dim: int) -> Scratch:
+    # entries, a factor, three vectors, what differences of each colour are, and a step
+    return (
+        np.empty(s.rows.size + 1), np.empty(s.rows.size), np.empty(dim), np.empty(dim),
+        np.empty(dim), np.empty((n_colours(s), s.at.size)), np.empty(s.at.size),
+    )  # fmt: skip
+
+
+@compiled(borrows=True, inside=True)
+def _factor_at(
+    address: int, s: System, z: FloatArray, grad: FloatArray, widths: FloatArray,
+    factor: FloatArray, scratch: Scratch,
+) -> bool:  # fmt: skip
+    """Fill the factor of the precision at ``z`` (D,); false where there is none."""
+    entries, _, up, there, _, fallen, _ = scratch
+    if not np.isfinite(call_density(address, z, grad)):
+        return False
+    precision(address, s, z, grad, widths, entries, up, there, fallen)
+    return factorise(s, entries, factor, 0.0)
+
+
+@compiled(borrows=True, inside=True)
+def _to_mean(address: int, s: System, z: FloatArray, widths: FloatArray, scratch: Scratch) -> float:
+    """Move the locals of ``z`` (D,) to their mean; return the globals' log density, or -inf."""
+    _, factor, _, _, grad, _, step = scratch
+    if not _factor_at(address, s, z, grad, widths, factor, scratch):
+        return -np.inf
+    for j in range(step.size):
+        step[j] = grad[s.at[j]]
+    solve(s, factor, step)
+    for j in range(step.size):
+        z[s.at[j]] += step[j]
+    value = call_density(address, z, grad)
+    return value - half_log_det(s, factor) if np.isfinite(value) else -np.inf
+
+
+@compiled
+def density_of_globals(
+    address: int, s: System, place: FloatArray, widths: FloatArray, steps: FloatArray,
+    g: FloatArray, slope: FloatArray,
+) -> float:  # fmt: skip
+    """Log density of globals ``g`` (k,) in nats, without a constant, and its gradient; or -inf.
+
+    Locals are moved from those of ``place`` (D,). ``widths`` (n,) are rough standard deviations
+    over the step of differences, ``steps`` (k,) those of differences by the globals.
+    """
+    z, moved, scratch = place.copy(), np.empty(place.size), _scratch(s, place.size)
+    slope[:] = 0.0
+    for i in range(g.size):
+        z[s.globals[i]] = g[i]
+    value = _to_mean(address, s, z, widths, scratch)
+    if not np.isfinite(value):
+        return -np.inf
+    factor, grad = scratch[1], scratch[4]
+    half, other, up = half_log_det(s, factor), np.empty(factor.size), np.empty(place.size)
+    for i in range(g.size):
+        copy(moved, z)
+        moved[s.globals[i]] += steps[i]
+        if not _factor_at(address, s, moved, up, widths, other, scratch):
+            slope[:] = 0.0
+            return -np.inf
+        slope[i] = grad[s.globals[i]] - (half_log_det(s, other) - half) / steps[i]
+    return value
+
+
+@compiled
+def draw_locals(
+    address: int, s: System, place: FloatArray, widths: FloatArray, z: FloatArray, u: FloatArray,
+    log_det: FloatArray,
+) -> None:  # fmt: skip
+    """Fill locals of the rows of ``z`` (N, D), whose globals are known, from normals ``u`` (N, n).
+
+    And log determinants (N,), nan where locals have no precision.
+    """
+    scratch = _scratch(s, place.size)
+    for row in range(len(z)):
+        for j in s.at:
+            z[row, j] = place[j]
+        done = np.isfinite(_to_mean(address, s, z[row], widths, scratch))
+        solve_back(s, scratch[1], u[row])
+        for j in range(s.at.size):
+            z[row, s.at[j]] += u[row, j]
+        log_det[row] = -half_log_det(s, scratch[1]) if done else np.nan
+
+
+@compiled
+def standardise_locals(
+    address: int, s: System, place: FloatArray, widths: FloatArray, z: FloatArray, u: FloatArray
+) -> None:
+    """Fill normals ``u`` (N, n) that :func:`draw_locals` makes the locals of ``z`` (N, D) from."""
+    mean, scratch = np.empty(place.size), _scratch(s, place.size)
+    for row in range(len(z)):
+        copy(mean, z[row])
+        for j in s.at:
+            mean[j] = place[j]
+        _to_mean(address, s, mean, widths, scratch)
+        factor = scratch[1]
+        for j in range(s.at.size):
+            u[row, j] = 0.0
+            for e in range(s.begins[j], s.begins[j + 1]):
+                i = s.at[s.rows[e]]
+                u[row, j] += factor[e] * (z[row, i] - mean[i])

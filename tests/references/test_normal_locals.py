@@ -1,0 +1,221 @@
+"""Locals that are normal given the globals: exact moments, and runs without interpolation."""
+
+import ctypes
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.stats import norm
+
+import pymc_tempering as pm_temper
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.normal_locals import NormalLocals, are_normal, n_each, through_normal
+from pymc_tempering.model.structure import structures_of
+from pymc_tempering.references import normal_locals
+from pymc_tempering.references.conditional import conditional_fit
+from pymc_tempering.references.hierarchy import Hierarchy
+from pymc_tempering.references.nodes import alone
+from pymc_tempering.references.quality import log_weights
+from tests.references.test_hierarchy import DATA, ERRORS, exact, groups
+
+
+@pytest.fixture(scope="module")
+def density():
+    return compile_density(groups())
+
+
+@pytest.fixture(scope="module")
+def structure(density):
+    return structures_of(density)[0][0]
+
+
+@pytest.fixture(scope="module")
+def fitted(density, structure):
+    return conditional_fit(density, structure, density.start, np.random.default_rng(8)).map
+
+
+@pytest.fixture(scope="module")
+def made(density, structure, fitted):
+    law = alone(fitted.arrays.mean, fitted.arrays.root, fitted.laws)
+    return NormalLocals(density, structure, law, fitted.from_base(np.zeros(density.dim)))
+
+
+@pytest.fixture(scope="module")
+def mapped(density, made):
+    return through_normal(density, made)
+
+
+def named(density, z):
+    """Entries of places ``z`` (n, D) by the names of their variables."""
+    ends = np.cumsum(density.points.sizes)[:-1]
+    return dict(zip(density.points.names, np.split(z, ends, axis=1), strict=True))
+
+
+def moments(mu, tau):
+    """Means and standard deviations of the groups given what is common to them."""
+    precision = 1.0 / tau**2 + 1.0 / ERRORS**2
+    return (mu / tau**2 + DATA / ERRORS**2) / precision, 1.0 / np.sqrt(precision)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_locals_have_their_moments_at_any_globals(density, made, seed):
+    """Also where the scale is 0.001 of what it is in the middle."""
+    u = np.random.default_rng(seed).standard_normal((30, density.dim))
+    u[:10, : made.n_globals] *= 4.0
+    at_zero = u.copy()
+    at_zero[:, made.n_globals :] = 0.0
+    middle, drawn = named(density, made.from_base(at_zero)), named(density, made.from_base(u))
+    mean, sd = moments(middle["mu"], np.exp(middle["tau_log__"]))
+    np.testing.assert_allclose(middle["theta"], mean, atol=1e-7)
+    # groups do not depend on each other, and are in the order in which they are eliminated
+    own = np.empty((30, DATA.size))
+    positions = made.structure.locals.argsort().argsort()
+    own[:, positions[made.structure.factor.order]] = u[:, made.n_globals :]
+    np.testing.assert_allclose((drawn["theta"] - mean) / sd, own, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(made.to_base(made.from_base(u)), u, atol=1e-5)
+
+
+def test_the_density_is_that_of_the_model_and_its_gradient_its_slope(density, made, mapped):
+    u = np.random.default_rng(3).standard_normal((6, density.dim))
+    z, log_det = made.forward(u)
+    for row, at, more in zip(u, z, log_det, strict=True):
+        value, grad = mapped.value_and_grad(row)
+        assert value == pytest.approx(density.value_and_grad(at)[0] + more, abs=1e-8)
+        for i, along in enumerate(1e-3 * np.eye(density.dim)):
+            ends = [mapped.value_and_grad(row + way * along)[0] for way in (1.0, -1.0)]
+            assert grad[i] == pytest.approx((ends[0] - ends[1]) / 2e-3, rel=2e-3, abs=2e-3)
+
+
+def test_globals_have_the_density_that_is_left_without_locals(density, made):
+    """By the formula, but for a constant."""
+    z = made.from_base(2.0 * np.random.default_rng(4).standard_normal((8, density.dim)))
+    mu, log_tau = (named(density, z)[name] for name in ("mu", "tau_log__"))
+    tau = np.exp(log_tau)
+    expected = norm.logpdf(DATA, mu, np.hypot(tau, ERRORS)).sum(axis=1)
+    expected += (norm.logpdf(mu, 0.0, 2.0) - np.log1p(tau**2) + log_tau)[:, 0]
+    found = [made.marginal.value_and_grad(g)[0] for g in z[:, made.structure.globals]]
+    np.testing.assert_allclose(found - expected, found[0] - expected[0], atol=1e-7)
+
+
+def test_far_away_there_is_no_density_and_no_error(mapped, made):
+    for far in (1e3, 1e160):
+        u = np.zeros(made.dim)
+        u[: made.n_globals] = far
+        value, grad = mapped.value_and_grad(u)
+        assert not value > -1e3
+        assert np.isfinite(grad).all()
+
+
+def counted(density):
+    """Give the same density with a list that grows at each call."""
+    pointer, calls = ctypes.POINTER(ctypes.c_double), []
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, pointer, pointer)
+    inner = kind(density.address)
+
+    def call(z, grad):
+        calls.append(1)
+        return inner(z, grad)
+
+    return density.evaluated_by(kind(call)), calls
+
+
+def test_an_evaluation_takes_as_many_gradients_as_it_says(density, structure, made):
+    other, calls = counted(density)
+    mapped = through_normal(other, NormalLocals(other, structure, made.of_globals, made.place))
+    calls.clear()
+    mapped.value_and_grad(np.zeros(density.dim))
+    assert len(calls) == mapped.n_each == n_each(structure) == 7
+
+
+def test_another_process_has_the_same(mapped, density):
+    there, u = cloudpickle.loads(cloudpickle.dumps(mapped)), np.full(density.dim, 0.3)
+    assert there.value_and_grad(u)[0] == mapped.value_and_grad(u)[0]
+    assert there.points.map.digest == mapped.points.map.digest
+
+
+@pytest.mark.parametrize(("kind", "is_normal"), [("normal", True), ("t", False), ("counts", False)])
+def test_whether_locals_are_normal_is_seen(kind, is_normal):
+    with pm.Model() as model:
+        tau = pm.HalfNormal("tau", 1.0)
+        theta = pm.Normal("theta", 0.0, tau, shape=8)
+        data = np.array([3, 1, 0, 2, 6, 1, 2, 4])
+        if kind == "normal":
+            pm.Normal("y", theta[:6] - 2.0 * theta[1:7], 0.3, observed=data[:6])
+        elif kind == "t":
+            pm.StudentT("y", nu=30.0, mu=theta, sigma=0.5, observed=data)
+        else:
+            pm.Poisson("y", pm.math.exp(theta), observed=data)
+    density = compile_density(model)
+    structure = structures_of(density)[0][0]
+    z = np.random.default_rng(5).standard_normal((4, density.dim))
+    found, n_gradients = are_normal(density, structure, z, np.random.default_rng(6))
+    assert (found, n_gradients) == (is_normal, 12)
+
+
+def lacking(fitted):
+    """The map with locals off by twenty standard deviations."""
+    shift = np.array(fitted.laws.shift)
+    shift[fitted.n_globals :] += 20.0
+    return fitted.with_laws(fitted.laws._replace(shift=shift))
+
+
+@pytest.mark.parametrize(
+    ("lacks", "is_used", "most", "is_found"),
+    [(False, True, 1e6, False), (True, True, 1e6, True), (True, True, 1e4, False),
+     (False, False, 1e6, True)],
+)  # fmt: skip
+def test_a_map_that_lacks_mass_is_left(density, structure, fitted, lacks, is_used, most, is_found):
+    other, calls = counted(density)
+    found, variance, n_gradients = normal_locals.found_normal(
+        other, structure, lacking(fitted) if lacks else fitted, np.random.default_rng(7), most,
+        is_used=is_used,
+    )  # fmt: skip
+    assert (found is not None) == is_found
+    assert n_gradients == len(calls)
+    assert not is_found or variance < 0.2
+
+
+def test_the_law_is_that_of_the_globals(density, structure, fitted):
+    """Of a map with twice the width, and its locals wrong."""
+    laws = lacking(fitted).laws
+    wide = np.array(laws.log_scale)
+    wide[: fitted.n_globals] += np.log(2.0)
+    found, variance, _ = normal_locals.found_normal(
+        density, structure, fitted.with_laws(laws._replace(log_scale=wide)),
+        np.random.default_rng(7), 1e6, is_used=False,
+    )  # fmt: skip
+    unit = GaussianBase(np.zeros(density.dim), np.ones(density.dim))
+    weights = log_weights(through_normal(density, found), unit, np.random.default_rng(8), 1000)
+    assert variance < 0.2
+    assert weights.var() < 0.5
+
+
+@pytest.mark.parametrize("method", ["pt", "st"])
+def test_a_run_without_interpolation_is_right(monkeypatch, method):
+    """Errors of four standard errors: a false alarm in 15,000 for each of the three numbers."""
+    monkeypatch.setattr(normal_locals, "_mass_missed", lambda *_: (1.0, 0))
+    seen, real = [], Hierarchy.of.__func__
+    monkeypatch.setattr(
+        Hierarchy,
+        "of",
+        classmethod(lambda cls, density: seen.append(real(cls, density)) or seen[-1]),
+    )
+    estimate = pm_temper.estimate_logz(
+        groups(), method=method, random_seed=20, cores=1, progressbar=False, quiet=True
+    )
+    assert isinstance(seen[0][0].map, NormalLocals)
+    log_z, mean_mu, mean_tau = exact()
+    assert abs(estimate.log_z - log_z) < 4.0 * estimate.se + 1e-3
+    posterior = estimate.idata.posterior
+    for name, expected in (("mu", mean_mu), ("tau", mean_tau)):
+        draws = posterior[name].to_numpy().ravel()
+        assert abs(draws.mean() - expected) < 8.0 * draws.std() / np.sqrt(draws.size)
+    # and so are the locals
+    tau, mu, theta = (posterior[name].to_numpy().reshape(-1, n).T for name, n in
+                      (("tau", 1), ("mu", 1), ("theta", DATA.size)))  # fmt: skip
+    mean, sd = moments(mu.T, tau.T)
+    residuals = (theta.T - mean) / sd
+    assert np.abs(residuals.mean(axis=0)).max() < 4.5 / np.sqrt(len(residuals))
+    assert np.abs(residuals.var(axis=0) - 1.0).max() < 4.5 * np.sqrt(2.0 / len(residuals))
