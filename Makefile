@@ -32,7 +32,7 @@ help:
 	@echo "make growth       gradients and seconds as dimensions grow"
 	@echo "make hierarchies  V, lost mass and gradients of maps, with one number changed at a time"
 	@echo "make necks        maps of hierarchies where a scale goes to zero, against exact values"
-	@echo "make vanishing    log Z where any of three scales may be zero: a known failure"
+	@echo "make vanishing    log Z where any of three scales may be zero, beside a Kalman filter"
 	@echo "make calibration  does the reported error cover the truth?"
 	@echo "make model_calibration  are posterior model probabilities calibrated? 500 simulated data sets"
 	@echo "make agreement    do the five methods agree?"

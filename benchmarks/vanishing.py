@@ -1,4 +1,4 @@
-"""Log Z of a series whose components may each be nothing, against exact values: a known failure.
+"""Log Z of a series whose components may each be nothing, against exact values.
 
     make vanishing
     python benchmarks/vanishing.py --lengths 150 --data 6 --seeds 3
