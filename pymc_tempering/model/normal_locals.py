@@ -202,12 +202,12 @@ def are_normal(
 ) -> tuple[bool, int]:
     """Whether locals are normal given the globals of places ``z`` (m, D), and the gradients of it.
 
-    Along a line gradients by locals then change by as much in each step.
+    Along a line gradients by locals then change by as much in each step, here of their own width.
     """
     if structure.summed.size or not len(structure.locals):
         return False, 0
-    along = np.zeros(z.shape)
-    along[:, structure.locals] = rng.standard_normal((len(z), len(structure.locals)))
+    along, sd = np.zeros(z.shape), z[:, structure.locals].std(axis=0)
+    along[:, structure.locals] = sd * rng.standard_normal((len(z), len(sd)))
     grads = [
         density_at(density.address, z + step * along)[1][:, structure.locals]
         for step in (0.0, 1.0, 2.0)

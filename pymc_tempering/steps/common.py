@@ -242,8 +242,9 @@ class TemperedStep(ProgressHooks, BlockedStep):
             if not self.tune:
                 visits.note(target)
                 # a tenth of what is left, so that draws have the rest
-                left = 0.1 * (current.account.left - values["n_gradients"])
-                values["n_gradients"] += visits.look(self.density, left)
+                n_each = self.density.n_each
+                left = 0.1 * (current.account.left - values["n_gradients"]) / n_each
+                values["n_gradients"] += n_each * visits.look(self.density, left)
         points = self.density.points
         position = points.unravel(target)
         # what PyMC calls the log density of the draw, in its own coordinates

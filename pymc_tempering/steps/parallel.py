@@ -309,11 +309,11 @@ class ParallelTempering(TemperedStep):
         adapt = self.tune and not run.tuner.finished
         n_scans = self._scans_of_next(run)
         if not n_scans:
-            return self._idle(point, run.choice.counted())
+            return self._idle(point, self.density.n_each * run.choice.counted())
         record = run.ladder.run(
             n_scans, self.rng, adapt=adapt, keep_positions=adapt and run.tuner.base_may_change
         )
-        record.counts["n_gradients"] += run.choice.counted()
+        record.counts["n_gradients"] += self.density.n_each * run.choice.counted()
         # of few scans one divergence in a draw is no tenth of its trajectories
         n_scans = max(n_scans, 10) if self.adapts_scans else n_scans
         statistics = run.statistics(record) | self._of_ensemble(run.ladder, record.counts, n_scans)

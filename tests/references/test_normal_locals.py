@@ -18,6 +18,7 @@ from pymc_tempering.references.conditional import conditional_fit
 from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.nodes import alone
 from pymc_tempering.references.quality import log_weights
+from pymc_tempering.steps import arguments
 from tests.references.test_hierarchy import DATA, ERRORS, exact, groups
 
 
@@ -219,3 +220,17 @@ def test_a_run_without_interpolation_is_right(monkeypatch, method):
     residuals = (theta.T - mean) / sd
     assert np.abs(residuals.mean(axis=0)).max() < 4.5 / np.sqrt(len(residuals))
     assert np.abs(residuals.var(axis=0) - 1.0).max() < 4.5 * np.sqrt(2.0 / len(residuals))
+
+
+@pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
+def test_a_run_counts_the_gradients_of_the_model(monkeypatch, density):
+    """Counted by the density itself; 9 more of each draw put it into the model's coordinates."""
+    other, calls = counted(density)
+    monkeypatch.setattr(arguments, "compile_density", lambda *_, **__: other)
+    monkeypatch.setattr(normal_locals, "_mass_missed", lambda *_: (1.0, 0))
+    estimate = pm_temper.estimate_logz(
+        groups(), random_seed=4, cores=1, progressbar=False, quiet=True, draws=50, chains=2
+    )
+    spent = sum(estimate.gradients.values())
+    assert spent > 20_000
+    assert spent <= len(calls) < 1.05 * spent
