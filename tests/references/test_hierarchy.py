@@ -655,6 +655,12 @@ def test_where_the_first_nodes_have_no_mode_no_others_are_looked_at():
     assert spent(81) == spent(4) > spent(2)
 
 
+@pytest.fixture
+def only_maps(monkeypatch):
+    """Nothing is taken in place of a map where locals are normal."""
+    monkeypatch.setattr(hierarchy_module, "found_normal", lambda *_, **__: (None, np.inf, 0))
+
+
 @pytest.mark.parametrize(("variances", "n_globals", "kept", "n_gradients"), [
     ((15.0, 1.6), 1, 1.6, 1700), ((15.0, 19.0), 1, 15.0, 1700), ((7.0, 1.6), 1, 7.0, 1000),
     ((15.0, 1.6), 20, 15.0, 1000),
@@ -678,7 +684,7 @@ def test_a_poor_map_that_begins_at_a_fit_is_fitted_once_more(
 ])  # fmt: skip
 @pytest.mark.parametrize("most_bent", [25, 1])
 def test_further_globals_are_tried_where_a_map_is_coarse(
-    variances, taken, n_tried, most_bent, monkeypatch
+    variances, taken, n_tried, most_bent, only_maps, monkeypatch
 ):
     """But none where there are so many of them that they do not bend."""
     density = compile_density(two_levels())
@@ -735,7 +741,7 @@ def test_a_narrow_map_loses_mass_where_the_fit_loses_none():
     ("narrower", "most_continued", "refused"), [(0.0, 0, False), (2.5, 0, True), (2.5, 2, False)]
 )
 def test_a_map_that_its_own_draws_find_good_is_refused_for_mass_it_lacks_or_gets_it(
-    narrower, most_continued, refused, monkeypatch
+    narrower, most_continued, refused, only_maps, monkeypatch
 ):
     """With k globals s times as wide, V is k (1 - s^2)^2 / 2 by these, and k (1 / s - s)^2 / 2.
 
