@@ -11,13 +11,16 @@ from typing import Any
 
 import numba
 import numpy as np
+from scipy import sparse
 
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays
 from pymc_tempering.engine.path.newton import STEP
 from pymc_tempering.engine.path.normal_locals import (
+    Span,
     density_of_globals,
     draw_locals,
+    precisions,
     standardise_locals,
 )
 from pymc_tempering.engine.path.path import call_density, density_at
@@ -37,6 +40,13 @@ right."""
 _ROUNDING = 1e-6
 """Share of the change of gradients along a line that another one may differ from it by."""
 
+_N_OF_SPAN, _WIDER, _FARTHEST = 32, 1.5, 4.0
+"""Draws of the globals from which the span of precisions is taken, times their standard deviations,
+and of those at which it is tried."""
+
+_INDEPENDENT = 1e-9
+"""Singular value of a span, of the largest: of a level and a cycle they fall from 2e-3 to 1e-15."""
+
 _DOUBLE, _WHOLE = (numba.types.CPointer(t) for t in (numba.types.float64, numba.types.int64))
 _OF_GLOBALS = numba.types.float64(_DOUBLE, _DOUBLE, numba.types.int64, _WHOLE, _DOUBLE)
 _WITH_NORMALS = numba.types.float64(
@@ -55,10 +65,29 @@ class NormalLocals:
     structure: Structure
     of_globals: ConditionalMap
     place: FloatArray
+    span: Span
+
+    @classmethod
+    def of(
+        cls, density: CompiledDensity, structure: Structure, of_globals: ConditionalMap,
+        place: FloatArray,
+    ) -> "tuple[NormalLocals, int]":  # fmt: skip
+        """Find what precisions are made of, too; with the gradients that it took."""
+        s, rng = structure.system, np.random.default_rng(0)
+        n_draws = _N_OF_SPAN + _N_OF_SPAN // 4
+        u = _WIDER * rng.standard_normal((n_draws, of_globals.n_globals))
+        u[_N_OF_SPAN:] *= _FARTHEST / _WIDER
+        z = np.repeat(place[None], n_draws, axis=0)
+        z[:, s.globals] = of_globals.from_base(u)
+        entries = np.empty((n_draws, len(s.rows) + 1))
+        precisions(density.address, s, z, _widths(structure), entries)
+        span = _span(s, entries[:, :-1], rng.standard_normal(len(s.at)))
+        n_gradients = n_draws * (2 + int(s.colours.max(initial=-1)))
+        return cls(density, structure, of_globals, place, span), n_gradients
 
     # compiled code cannot be pickled
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.density, self.structure, self.of_globals, self.place)
+        return type(self), (self.density, self.structure, self.of_globals, self.place, self.span)
 
     @property
     def dim(self) -> int:
@@ -86,12 +115,13 @@ class NormalLocals:
     @property
     def n_each(self) -> int:
         """Gradients that an evaluation takes."""
-        return n_each(self.structure)
+        n = n_each(self.structure)
+        return 2 * (1 + self.n_globals) + 1 if len(self.span.matrices) else n
 
     @property
     def widths(self) -> FloatArray:
         """Of the locals (n,), over the step of differences: they may be of any length."""
-        return np.full(self.dim - self.n_globals, 1.0 / STEP)
+        return _widths(self.structure)
 
     @property
     def steps(self) -> FloatArray:
@@ -104,8 +134,8 @@ class NormalLocals:
         z[:, self.structure.globals], log_det = self.of_globals.forward(u[:, :k])
         of_locals, normals = np.empty(len(u)), np.array(u[:, k:], order="C")
         draw_locals(
-            self.density.address, self.structure.system, self.place, self.widths, z, normals,
-            of_locals,
+            self.density.address, self.structure.system, self.span, self.place, self.widths, z,
+            normals, of_locals,
         )  # fmt: skip
         return z, log_det + of_locals
 
@@ -120,18 +150,20 @@ class NormalLocals:
         of_globals = self.of_globals.to_base(flat[:, self.structure.globals])
         normals = np.empty((len(flat), self.dim - self.n_globals))
         standardise_locals(
-            self.density.address, self.structure.system, self.place, self.widths, flat, normals
-        )
+            self.density.address, self.structure.system, self.span, self.place, self.widths, flat,
+            normals,
+        )  # fmt: skip
         return np.concatenate([of_globals, normals], axis=1).reshape(np.shape(z))
 
     @cached_property
     def marginal(self) -> CompiledDensity:
         """The density of the globals alone; only its address and what keeps it alive count."""
         s = self.structure.system
-        sizes = len(s.globals), len(s.at), self.dim, len(s.rows), s.n_hubs
+        sizes = (len(s.globals), len(s.at), self.dim, len(s.rows), s.n_hubs,
+                 len(self.span.matrices))  # fmt: skip
         of_system = s.globals, s.at, s.colours, s.begins, s.rows, s.filled
         ints = np.concatenate([sizes, *of_system]).astype(np.int64)
-        floats = np.concatenate([self.place, self.widths, self.steps])
+        floats = np.concatenate([self.place, self.widths, self.steps, *map(np.ravel, self.span)])
         core = c_function(_OF_GLOBALS, _density_of_globals)
         arguments = self.density.address, ints.ctypes.data, floats.ctypes.data
         wrapper, called = at_addresses(core.address, arguments)
@@ -142,27 +174,64 @@ class NormalLocals:
         )  # fmt: skip
 
 
+def _times(s: System, entries: FloatArray, x: FloatArray) -> FloatArray:
+    """Multiply a symmetric matrix, of which the lower triangle has these entries, by ``x`` (n,)."""
+    columns = np.repeat(np.arange(len(s.at)), np.diff(s.begins))
+    lower = sparse.csc_array((entries, (s.rows, columns)), shape=(x.size, x.size))
+    return lower @ x + lower.T @ x - lower.diagonal() * x
+
+
 def n_each(structure: Structure) -> int:
-    """Gradients that an evaluation with normal locals takes."""
+    """Gradients that an evaluation with normal locals takes at most."""
     n_colours = int(structure.colours.max(initial=-1)) + 1
     return (1 + len(structure.globals)) * (1 + n_colours) + 1
+
+
+def _widths(structure: Structure) -> FloatArray:
+    return np.full(len(structure.locals), 1.0 / STEP)
+
+
+def _span(s: System, entries: FloatArray, along: FloatArray) -> Span:
+    """Matrices that entries (N, number of entries) are sums of; none if they are many.
+
+    The last fifth is what others are tried at.
+    """
+    n, n_first = along.size, _N_OF_SPAN
+    none = Span(np.empty((0, len(s.rows))), np.empty((0, n)), along)
+    with np.errstate(all="ignore"):
+        entries = entries / np.abs(entries).max(axis=1, keepdims=True)
+    if not np.isfinite(entries).all():
+        return none
+    _, sizes, right = np.linalg.svd(entries[:n_first], full_matrices=False)
+    matrices = np.ascontiguousarray(right[sizes > _INDEPENDENT * sizes[0]])
+    left = entries[n_first:] - entries[n_first:] @ matrices.T @ matrices
+    if 2 * len(matrices) > n_first or np.abs(left).max() > _INDEPENDENT:
+        return none
+    change = np.array([_times(s, matrix, along) for matrix in matrices])
+    return Span(matrices, np.linalg.pinv(change.T), along)
 
 
 def _density_of_globals(
     g_pointer: Any, grad_pointer: Any, target: Any, ints_pointer: Any, floats_pointer: Any
 ) -> Any:
-    sizes = numba.carray(ints_pointer, (5,))
-    k, n, dim, n_entries, n_hubs = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
-    a = 5 + k
+    sizes = numba.carray(ints_pointer, (6,))
+    k, n, dim, n_entries, n_hubs, r = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]
+    a = 6 + k
     b = a + 3 * n + 1
+    c = dim + n + k
+    d = c + r * n_entries
     ints = numba.carray(ints_pointer, (b + 2 * n_entries,))
-    floats = numba.carray(floats_pointer, (dim + n + k,))
+    floats = numba.carray(floats_pointer, (d + (r + 1) * n,))
     system = System(
-        ints[a : a + n], ints[5:a], ints[a + n : a + 2 * n], n_hubs, ints[a + 2 * n : b],
+        ints[a : a + n], ints[6:a], ints[a + n : a + 2 * n], n_hubs, ints[a + 2 * n : b],
         ints[b : b + n_entries], ints[b + n_entries :], ints[:0], ints[:0],
     )  # fmt: skip
+    span = Span(
+        floats[c:d].reshape((r, n_entries)), floats[d : d + r * n].reshape((r, n)),
+        floats[d + r * n :],
+    )  # fmt: skip
     return density_of_globals(
-        target, system, floats[:dim], floats[dim : dim + n], floats[dim + n :],
+        target, system, span, floats[:dim], floats[dim : dim + n], floats[dim + n : c],
         numba.carray(g_pointer, (k,)), numba.carray(grad_pointer, (k,)),
     )  # fmt: skip
 

@@ -3,8 +3,8 @@
 A map has the locals' moments interpolated. Slopes of a sum that data pin, or of a chain that does
 not move, would have to be right to the width of what is pinned over that of what is summed: where a
 scale may vanish no number of nodes suffices, and a map misses what mass there is. Locals that are
-normal need no interpolation (:mod:`pymc_tempering.model.normal_locals`), for some forty gradients
-an evaluation in place of one.
+normal need no interpolation (:mod:`pymc_tempering.model.normal_locals`), for some ten gradients or
+forty an evaluation in place of one.
 """
 
 from dataclasses import replace
@@ -68,12 +68,13 @@ def _with_own_law(
     law = alone(before.arrays.mean, before.arrays.root, before.laws)
     nested = NestedLaplace(density, structure, place)
     law = law.with_laws(with_tails(nested, law))
-    made = NormalLocals(density, structure, law, place)
+    made, n_of_span = NormalLocals.of(density, structure, law, place)
     mended, n = mend(made.marginal, law, rng)
     lowest, best = least_variance(made.marginal, (law, mended), rng)
     law = mended if best is None else best
     made = replace(made, of_globals=law.with_laws(with_tails(nested, law)))
-    return made, lowest, nested.n_gradients + made.n_each * (n + 2 * N_MANY)
+    n_gradients = nested.n_gradients + n_of_span + made.n_each * (n + 2 * N_MANY)
+    return made, lowest, n_gradients
 
 
 def _mass_missed(

@@ -1,6 +1,7 @@
 """Locals that are normal given the globals: exact moments, and runs without interpolation."""
 
 import ctypes
+from dataclasses import replace
 
 import cloudpickle
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 from scipy.stats import norm
 
 import pymc_tempering as pm_temper
+from pymc_tempering.engine.path.conditional_laws import Laws
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.normal_locals import Span
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.normal_locals import NormalLocals, are_normal, n_each, through_normal
 from pymc_tempering.model.structure import structures_of
@@ -40,7 +43,7 @@ def fitted(density, structure):
 @pytest.fixture(scope="module")
 def made(density, structure, fitted):
     law = alone(fitted.arrays.mean, fitted.arrays.root, fitted.laws)
-    return NormalLocals(density, structure, law, fitted.from_base(np.zeros(density.dim)))
+    return NormalLocals.of(density, structure, law, fitted.from_base(np.zeros(density.dim)))[0]
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +127,7 @@ def counted(density):
 
 def test_an_evaluation_takes_as_many_gradients_as_it_says(density, structure, made):
     other, calls = counted(density)
-    mapped = through_normal(other, NormalLocals(other, structure, made.of_globals, made.place))
+    mapped = through_normal(other, replace(made, density=other))
     calls.clear()
     mapped.value_and_grad(np.zeros(density.dim))
     assert len(calls) == mapped.n_each == n_each(structure) == 7
@@ -153,6 +156,50 @@ def test_whether_locals_are_normal_is_seen(kind, is_normal):
     z = np.random.default_rng(5).standard_normal((4, density.dim))
     found, n_gradients = are_normal(density, structure, z, np.random.default_rng(6))
     assert (found, n_gradients) == (is_normal, 12)
+
+
+def series(kind):
+    """A series of a level and a cycle with noise, or of a level whose steps vary as they like."""
+    y = np.random.default_rng(31).normal(size=12).cumsum()
+    with pm.Model() as model:
+        sd, noise = pm.HalfNormal("sd", 1.0), pm.HalfNormal("noise", 1.0)
+        first = pm.Normal.dist(0.0, 1.0)
+        if kind == "sum":
+            level = pm.GaussianRandomWalk("level", sigma=sd, init_dist=first, shape=12)
+            rho = pm.Uniform("rho", 0.0, 1.0)
+            level += pm.AR("cycle", rho=[rho], sigma=noise, init_dist=first, shape=12)
+        else:
+            # as many matrices as there are steps
+            own = sd * pm.math.exp(noise * np.sin(np.arange(12.0) ** 2) ** 3)
+            level = pm.Normal("level", 0.0, own, shape=12)
+        pm.Normal("y", level, noise, observed=y)
+    return compile_density(model)
+
+
+@pytest.mark.parametrize(("kind", "n_matrices"), [("sum", 5), ("many", 0)])
+def test_few_matrices_make_all_precisions(kind, n_matrices):
+    """Then one gradient more gives what those by all colours do, far out, too."""
+    density = series(kind)
+    structure = structures_of(density)[0][0]
+    k, dim = len(structure.globals), density.dim
+    assert k == (3 if kind == "sum" else 2)
+    law = alone(np.zeros(k), np.eye(k), Laws.normal(dim, k))
+    other, calls = counted(density)
+    made, n_gradients = NormalLocals.of(other, structure, law, np.zeros(dim))
+    assert n_gradients == len(calls)
+    assert len(made.span.matrices) == n_matrices
+    by_colours = replace(made, span=Span(np.empty((0, 1)), np.empty((0, 1)), np.empty(1)))
+    assert made.n_each == (2 * (1 + k) + 1 if n_matrices else by_colours.n_each)
+    u = np.random.default_rng(32).standard_normal((10, dim))
+    u[:, :k] *= 3.0
+    for found, expected in zip(made.forward(u), by_colours.forward(u), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    z = made.from_base(u)
+    mapped = through_normal(other, made)
+    calls.clear()
+    value, _ = mapped.value_and_grad(u[0])
+    assert len(calls) == mapped.n_each
+    assert value == pytest.approx(density.value_and_grad(z[0])[0] + made.forward(u)[1][0], abs=1e-7)
 
 
 def lacking(fitted):

@@ -9,8 +9,12 @@ the locals' u are standard normals whatever the globals are, and these have the 
 
 .. math:: \log p(g) = \log p(g, x(g)) - \tfrac12 \log \det Q(g) + \text{const}.
 
-It and its gradient take (1 + k) (1 + c) + 1 gradients of k globals and c colours.
+It and its gradient take (1 + k) (1 + c) + 1 gradients of k globals and c colours. Mostly Q(g) is a
+sum of few fixed matrices, as of a prior over a variance and of data over another: then the gradient
+along one direction d, Q d, tells how much of each there is, and c is 1.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,9 +31,17 @@ from pymc_tempering.engine.path.sparse_precision import (
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["density_of_globals", "draw_locals", "standardise_locals"]
+__all__ = ["Span", "density_of_globals", "draw_locals", "precisions", "standardise_locals"]
 
 type Scratch = tuple[FloatArray, ...]
+
+
+class Span(NamedTuple):
+    """What precisions are made of: r matrices, or r = 0 where there are too many."""
+
+    matrices: FloatArray  # (r, number of entries)
+    by_change: FloatArray  # (r, n), from what a gradient changes by to how much of each there is
+    along: FloatArray  # (n,), the direction
 
 
 @compiled(inside=True)
@@ -42,23 +54,58 @@ def _scratch(s: System, dim: int) -> Scratch:
 
 
 @compiled(borrows=True, inside=True)
+def _precision_by_span(
+    address: int, s: System, span: Span, z: FloatArray, grad: FloatArray, entries: FloatArray,
+    up: FloatArray, there: FloatArray,
+) -> None:  # fmt: skip
+    """Fill the entries of the precision, by one more gradient."""
+    copy(there, z)
+    for j in range(s.at.size):
+        there[s.at[j]] += span.along[j]
+    call_density(address, there, up)
+    entries[:] = 0.0
+    for r in range(len(span.matrices)):
+        share = 0.0
+        for j in range(s.at.size):
+            share += span.by_change[r, j] * (grad[s.at[j]] - up[s.at[j]])
+        for e in range(s.rows.size):
+            entries[e] += share * span.matrices[r, e]
+
+
+@compiled(borrows=True, inside=True)
 def _factor_at(
-    address: int, s: System, z: FloatArray, grad: FloatArray, widths: FloatArray,
+    address: int, s: System, span: Span, z: FloatArray, grad: FloatArray, widths: FloatArray,
     factor: FloatArray, scratch: Scratch,
 ) -> bool:  # fmt: skip
     """Fill the factor of the precision at ``z`` (D,); false where there is none."""
     entries, _, up, there, _, fallen, _ = scratch
     if not np.isfinite(call_density(address, z, grad)):
         return False
-    precision(address, s, z, grad, widths, entries, up, there, fallen)
+    if len(span.matrices):
+        _precision_by_span(address, s, span, z, grad, entries, up, there)
+    else:
+        precision(address, s, z, grad, widths, entries, up, there, fallen)
     return factorise(s, entries, factor, 0.0)
 
 
+@compiled
+def precisions(
+    address: int, s: System, z: FloatArray, widths: FloatArray, entries: FloatArray
+) -> None:
+    """Fill entries (N, number of entries) of precisions at the rows of ``z`` (N, D), by colours."""
+    _, _, up, there, grad, fallen, _ = _scratch(s, z.shape[1])
+    for row in range(len(z)):
+        call_density(address, z[row], grad)
+        precision(address, s, z[row], grad, widths, entries[row], up, there, fallen)
+
+
 @compiled(borrows=True, inside=True)
-def _to_mean(address: int, s: System, z: FloatArray, widths: FloatArray, scratch: Scratch) -> float:
+def _to_mean(
+    address: int, s: System, span: Span, z: FloatArray, widths: FloatArray, scratch: Scratch
+) -> float:
     """Move the locals of ``z`` (D,) to their mean; return the globals' log density, or -inf."""
     _, factor, _, _, grad, _, step = scratch
-    if not _factor_at(address, s, z, grad, widths, factor, scratch):
+    if not _factor_at(address, s, span, z, grad, widths, factor, scratch):
         return -np.inf
     for j in range(step.size):
         step[j] = grad[s.at[j]]
@@ -71,7 +118,7 @@ def _to_mean(address: int, s: System, z: FloatArray, widths: FloatArray, scratch
 
 @compiled
 def density_of_globals(
-    address: int, s: System, place: FloatArray, widths: FloatArray, steps: FloatArray,
+    address: int, s: System, span: Span, place: FloatArray, widths: FloatArray, steps: FloatArray,
     g: FloatArray, slope: FloatArray,
 ) -> float:  # fmt: skip
     """Log density of globals ``g`` (k,) in nats, without a constant, and its gradient; or -inf.
@@ -83,7 +130,7 @@ def density_of_globals(
     slope[:] = 0.0
     for i in range(g.size):
         z[s.globals[i]] = g[i]
-    value = _to_mean(address, s, z, widths, scratch)
+    value = _to_mean(address, s, span, z, widths, scratch)
     if not np.isfinite(value):
         return -np.inf
     factor, grad = scratch[1], scratch[4]
@@ -91,7 +138,7 @@ def density_of_globals(
     for i in range(g.size):
         copy(moved, z)
         moved[s.globals[i]] += steps[i]
-        if not _factor_at(address, s, moved, up, widths, other, scratch):
+        if not _factor_at(address, s, span, moved, up, widths, other, scratch):
             slope[:] = 0.0
             return -np.inf
         slope[i] = grad[s.globals[i]] - (half_log_det(s, other) - half) / steps[i]
@@ -100,8 +147,8 @@ def density_of_globals(
 
 @compiled
 def draw_locals(
-    address: int, s: System, place: FloatArray, widths: FloatArray, z: FloatArray, u: FloatArray,
-    log_det: FloatArray,
+    address: int, s: System, span: Span, place: FloatArray, widths: FloatArray, z: FloatArray,
+    u: FloatArray, log_det: FloatArray,
 ) -> None:  # fmt: skip
     """Fill locals of the rows of ``z`` (N, D), whose globals are known, from normals ``u`` (N, n).
 
@@ -111,7 +158,7 @@ def draw_locals(
     for row in range(len(z)):
         for j in s.at:
             z[row, j] = place[j]
-        done = np.isfinite(_to_mean(address, s, z[row], widths, scratch))
+        done = np.isfinite(_to_mean(address, s, span, z[row], widths, scratch))
         solve_back(s, scratch[1], u[row])
         for j in range(s.at.size):
             z[row, s.at[j]] += u[row, j]
@@ -120,15 +167,16 @@ def draw_locals(
 
 @compiled
 def standardise_locals(
-    address: int, s: System, place: FloatArray, widths: FloatArray, z: FloatArray, u: FloatArray
-) -> None:
+    address: int, s: System, span: Span, place: FloatArray, widths: FloatArray, z: FloatArray,
+    u: FloatArray,
+) -> None:  # fmt: skip
     """Fill normals ``u`` (N, n) that :func:`draw_locals` makes the locals of ``z`` (N, D) from."""
     mean, scratch = np.empty(place.size), _scratch(s, place.size)
     for row in range(len(z)):
         copy(mean, z[row])
         for j in s.at:
             mean[j] = place[j]
-        _to_mean(address, s, mean, widths, scratch)
+        _to_mean(address, s, span, mean, widths, scratch)
         factor = scratch[1]
         for j in range(s.at.size):
             u[row, j] = 0.0
