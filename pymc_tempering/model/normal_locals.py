@@ -197,7 +197,7 @@ def _span(s: System, entries: FloatArray, along: FloatArray) -> Span:
     The last fifth is what others are tried at.
     """
     n, n_first = along.size, _N_OF_SPAN
-    none = Span(np.empty((0, len(s.rows))), np.empty((0, n)), along)
+    none = Span(np.empty((0, len(s.rows))), np.empty((0, n)), np.empty((0, n)), along)
     with np.errstate(all="ignore"):
         entries = entries / np.abs(entries).max(axis=1, keepdims=True)
     if not np.isfinite(entries).all():
@@ -208,7 +208,7 @@ def _span(s: System, entries: FloatArray, along: FloatArray) -> Span:
     if 2 * len(matrices) > n_first or np.abs(left).max() > _INDEPENDENT:
         return none
     change = np.array([_times(s, matrix, along) for matrix in matrices])
-    return Span(matrices, np.linalg.pinv(change.T), along)
+    return Span(matrices, change, np.linalg.pinv(change.T), along)
 
 
 def _density_of_globals(
@@ -220,15 +220,16 @@ def _density_of_globals(
     b = a + 3 * n + 1
     c = dim + n + k
     d = c + r * n_entries
+    e, f = d + r * n, d + 2 * r * n
     ints = numba.carray(ints_pointer, (b + 2 * n_entries,))
-    floats = numba.carray(floats_pointer, (d + (r + 1) * n,))
+    floats = numba.carray(floats_pointer, (f + n,))
     system = System(
         ints[a : a + n], ints[6:a], ints[a + n : a + 2 * n], n_hubs, ints[a + 2 * n : b],
         ints[b : b + n_entries], ints[b + n_entries :], ints[:0], ints[:0],
     )  # fmt: skip
     span = Span(
-        floats[c:d].reshape((r, n_entries)), floats[d : d + r * n].reshape((r, n)),
-        floats[d + r * n :],
+        floats[c:d].reshape((r, n_entries)), floats[d:e].reshape((r, n)),
+        floats[e:f].reshape((r, n)), floats[f:],
     )  # fmt: skip
     return density_of_globals(
         target, system, span, floats[:dim], floats[dim : dim + n], floats[dim + n : c],

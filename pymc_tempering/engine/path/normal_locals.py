@@ -33,6 +33,9 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["Span", "density_of_globals", "draw_locals", "precisions", "standardise_locals"]
 
+_ROUNDING = 1e-9
+"""Of the largest change of a gradient: what is more is of a matrix that the span does not have."""
+
 type Scratch = tuple[FloatArray, ...]
 
 
@@ -40,6 +43,7 @@ class Span(NamedTuple):
     """What precisions are made of: r matrices, or r = 0 where there are too many."""
 
     matrices: FloatArray  # (r, number of entries)
+    changes: FloatArray  # (r, n), of a gradient along the direction, by each
     by_change: FloatArray  # (r, n), from what a gradient changes by to how much of each there is
     along: FloatArray  # (n,), the direction
 
@@ -54,22 +58,32 @@ def _scratch(s: System, dim: int) -> Scratch:
 
 
 @compiled(borrows=True, inside=True)
-def _precision_by_span(
+def _is_in_span(
     address: int, s: System, span: Span, z: FloatArray, grad: FloatArray, entries: FloatArray,
     up: FloatArray, there: FloatArray,
-) -> None:  # fmt: skip
-    """Fill the entries of the precision, by one more gradient."""
+) -> bool:  # fmt: skip
+    """Fill the entries of the precision by one more gradient; whether they explain all of it."""
     copy(there, z)
     for j in range(s.at.size):
         there[s.at[j]] += span.along[j]
     call_density(address, there, up)
+    largest = 0.0
+    for j in range(s.at.size):
+        up[s.at[j]] = grad[s.at[j]] - up[s.at[j]]
+        largest = max(largest, abs(up[s.at[j]]))
     entries[:] = 0.0
     for r in range(len(span.matrices)):
         share = 0.0
         for j in range(s.at.size):
-            share += span.by_change[r, j] * (grad[s.at[j]] - up[s.at[j]])
+            share += span.by_change[r, j] * up[s.at[j]]
         for e in range(s.rows.size):
             entries[e] += share * span.matrices[r, e]
+        for j in range(s.at.size):
+            there[s.at[j]] = (there[s.at[j]] if r else 0.0) + share * span.changes[r, j]
+    is_all = True
+    for j in range(s.at.size):
+        is_all = is_all and abs(up[s.at[j]] - there[s.at[j]]) <= _ROUNDING * largest
+    return is_all
 
 
 @compiled(borrows=True, inside=True)
@@ -81,9 +95,8 @@ def _factor_at(
     entries, _, up, there, _, fallen, _ = scratch
     if not np.isfinite(call_density(address, z, grad)):
         return False
-    if len(span.matrices):
-        _precision_by_span(address, s, span, z, grad, entries, up, there)
-    else:
+    few = len(span.matrices) > 0
+    if not (few and _is_in_span(address, s, span, z, grad, entries, up, there)):
         precision(address, s, z, grad, widths, entries, up, there, fallen)
     return factorise(s, entries, factor, 0.0)
 
