@@ -40,6 +40,8 @@ class PoweredModel:
     of `points`.
     """
 
+    n_each = 1  # as of `CompiledDensity`
+
     model: pm.Model
     points: PointMap
 
