@@ -13,9 +13,9 @@ import numba
 import numpy as np
 from scipy import sparse
 
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays
-from pymc_tempering.engine.path.newton import STEP
 from pymc_tempering.engine.path.normal_locals import (
     Span,
     density_of_globals,
@@ -27,7 +27,7 @@ from pymc_tempering.engine.path.path import call_density, density_at
 from pymc_tempering.engine.path.sparse_precision import System
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.machine_code import at_addresses
-from pymc_tempering.model.mapped import c_function, through_map
+from pymc_tempering.model.mapped import c_function, in_coordinates, through_map
 from pymc_tempering.model.structure import Structure
 from pymc_tempering.types import FloatArray
 
@@ -49,9 +49,7 @@ _INDEPENDENT = 1e-9
 
 _DOUBLE, _WHOLE = (numba.types.CPointer(t) for t in (numba.types.float64, numba.types.int64))
 _OF_GLOBALS = numba.types.float64(_DOUBLE, _DOUBLE, numba.types.int64, _WHOLE, _DOUBLE)
-_WITH_NORMALS = numba.types.float64(
-    _DOUBLE, _DOUBLE, numba.types.int64, numba.types.int64, numba.types.int64
-)
+_WITH_NORMALS = numba.types.float64(_DOUBLE, _DOUBLE, *(4 * (numba.types.int64,)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +66,7 @@ class NormalLocals:
     span: Span
 
     @classmethod
+    @density_guard()
     def of(
         cls, density: CompiledDensity, structure: Structure, of_globals: ConditionalMap,
         place: FloatArray,
@@ -80,7 +79,7 @@ class NormalLocals:
         z = np.repeat(place[None], n_draws, axis=0)
         z[:, s.globals] = of_globals.from_base(u)
         entries = np.empty((n_draws, len(s.rows) + 1))
-        precisions(density.address, s, z, _widths(structure), entries)
+        precisions(density.address, s, z, entries)
         span = _span(s, entries[:, :-1], rng.standard_normal(len(s.at)))
         n_gradients = n_draws * (2 + int(s.colours.max(initial=-1)))
         return cls(density, structure, of_globals, place, span), n_gradients
@@ -109,7 +108,7 @@ class NormalLocals:
     def digest(self) -> str:
         """Identity of the map: 16 hex digits."""
         made = hashlib.sha256(f"normal {self.of_globals.digest}".encode())
-        made.update(self.place.tobytes())
+        made.update(self.place.tobytes() + self.arrays.order.tobytes())
         return made.hexdigest()[:16]
 
     @property
@@ -119,23 +118,19 @@ class NormalLocals:
         return 2 * (1 + self.n_globals) + 1 if len(self.span.matrices) else n
 
     @property
-    def widths(self) -> FloatArray:
-        """Of the locals (n,), over the step of differences: they may be of any length."""
-        return _widths(self.structure)
-
-    @property
     def steps(self) -> FloatArray:
         """Of differences by the globals (k,)."""
         return _BY_GLOBALS * np.sqrt((self.of_globals.arrays.root**2).sum(axis=1))
 
+    @density_guard()
     def forward(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Map ``u`` (n, D) to ``z``, with the log determinant of the map, shape (n,)."""
         z, k = np.empty(u.shape), self.n_globals
         z[:, self.structure.globals], log_det = self.of_globals.forward(u[:, :k])
         of_locals, normals = np.empty(len(u)), np.array(u[:, k:], order="C")
         draw_locals(
-            self.density.address, self.structure.system, self.span, self.place, self.widths, z,
-            normals, of_locals,
+            self.density.address, self.structure.system, self.span, self.place, z, normals,
+            of_locals,
         )  # fmt: skip
         return z, log_det + of_locals
 
@@ -144,15 +139,15 @@ class NormalLocals:
         u = np.asarray(u, dtype=np.float64)
         return self.forward(u.reshape(-1, self.dim))[0].reshape(u.shape)
 
+    @density_guard()
     def to_base(self, z: FloatArray) -> FloatArray:
         """Map ``z`` of shape (..., D) to ``u``, the inverse of :meth:`from_base`."""
         flat = np.array(z, dtype=np.float64, order="C").reshape(-1, self.dim)
         of_globals = self.of_globals.to_base(flat[:, self.structure.globals])
         normals = np.empty((len(flat), self.dim - self.n_globals))
         standardise_locals(
-            self.density.address, self.structure.system, self.span, self.place, self.widths, flat,
-            normals,
-        )  # fmt: skip
+            self.density.address, self.structure.system, self.span, self.place, flat, normals
+        )
         return np.concatenate([of_globals, normals], axis=1).reshape(np.shape(z))
 
     @cached_property
@@ -163,7 +158,7 @@ class NormalLocals:
                  len(self.span.matrices))  # fmt: skip
         of_system = s.globals, s.at, s.colours, s.begins, s.rows, s.filled
         ints = np.concatenate([sizes, *of_system]).astype(np.int64)
-        floats = np.concatenate([self.place, self.widths, self.steps, *map(np.ravel, self.span)])
+        floats = np.concatenate([self.place, self.steps, *map(np.ravel, self.span)])
         core = c_function(_OF_GLOBALS, _density_of_globals)
         arguments = self.density.address, ints.ctypes.data, floats.ctypes.data
         wrapper, called = at_addresses(core.address, arguments)
@@ -172,6 +167,11 @@ class NormalLocals:
             start=self.place[self.structure.globals], _function=wrapper.ctypes,
             _keep_alive=(self.density, wrapper, called, ints, floats),
         )  # fmt: skip
+
+    @cached_property
+    def marginal_by_law(self) -> CompiledDensity:
+        """That density by the coordinates of the globals' map."""
+        return through_map(self.marginal, self.of_globals)
 
 
 def _times(s: System, entries: FloatArray, x: FloatArray) -> FloatArray:
@@ -185,10 +185,6 @@ def n_each(structure: Structure) -> int:
     """Gradients that an evaluation with normal locals takes at most."""
     n_colours = int(structure.colours.max(initial=-1)) + 1
     return (1 + len(structure.globals)) * (1 + n_colours) + 1
-
-
-def _widths(structure: Structure) -> FloatArray:
-    return np.full(len(structure.locals), 1.0 / STEP)
 
 
 def _span(s: System, entries: FloatArray, along: FloatArray) -> Span:
@@ -218,7 +214,7 @@ def _density_of_globals(
     k, n, dim, n_entries, n_hubs, r = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]
     a = 6 + k
     b = a + 3 * n + 1
-    c = dim + n + k
+    c = dim + k
     d = c + r * n_entries
     e, f = d + r * n, d + 2 * r * n
     ints = numba.carray(ints_pointer, (b + 2 * n_entries,))
@@ -232,14 +228,16 @@ def _density_of_globals(
         floats[e:f].reshape((r, n)), floats[f:],
     )  # fmt: skip
     return density_of_globals(
-        target, system, span, floats[:dim], floats[dim : dim + n], floats[dim + n : c],
+        target, system, span, floats[:dim], floats[dim:c],
         numba.carray(g_pointer, (k,)), numba.carray(grad_pointer, (k,)),
     )  # fmt: skip
 
 
-def _density_with_normals(u_pointer: Any, grad_pointer: Any, target: Any, dim: Any, k: Any) -> Any:
+def _density_with_normals(
+    u_pointer: Any, grad_pointer: Any, _: Any, by_law: Any, dim: Any, k: Any
+) -> Any:  # fmt: skip
     u, grad = numba.carray(u_pointer, (dim,)), numba.carray(grad_pointer, (dim,))
-    value = call_density(target, u[:k], grad[:k])
+    value = call_density(by_law, u[:k], grad[:k])
     for j in range(k, dim):
         value -= 0.5 * u[j] * u[j]
         grad[j] = -u[j]
@@ -252,21 +250,14 @@ def through_normal(
     backend: str | None = None,  # noqa: ARG001  as all makers of densities take it
 ) -> CompiledDensity:
     """Give a density by the coordinates of normal locals; log Z is the same."""
-    of_globals = through_map(made.marginal, made.of_globals)
-    core = c_function(_WITH_NORMALS, _density_with_normals)
-    wrapper, called = at_addresses(core.address, (of_globals.address, made.dim, made.n_globals))
-    return replace(
-        density,
-        address=wrapper.address,
-        start=made.to_base(density.start),
-        points=replace(density.points, map=made),
-        n_each=made.n_each,
-        _function=wrapper.ctypes,
-        _keep_alive=(density, of_globals, wrapper, called),
-        _made_by=(through_normal, (density, made)),
-    )
+    by_coordinates = in_coordinates(
+        density, made, through_normal, _WITH_NORMALS, _density_with_normals,
+        (made.marginal_by_law.address, made.dim, made.n_globals), (),
+    )  # fmt: skip
+    return replace(by_coordinates, n_each=made.n_each)
 
 
+@density_guard()
 def are_normal(
     density: CompiledDensity, structure: Structure, z: FloatArray, rng: np.random.Generator
 ) -> tuple[bool, int]:

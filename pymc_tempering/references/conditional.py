@@ -29,13 +29,7 @@ from pymc_tempering.references.interpolated import interpolated, pruned
 from pymc_tempering.references.nested_laplace import Conditionals, NestedLaplace
 from pymc_tempering.references.nodes import N_NODES, alone, nodes_in_tails, nodes_of, with_tails
 from pymc_tempering.references.prepared import SEARCHES
-from pymc_tempering.references.quality import (
-    COARSE,
-    LADDER,
-    N_MANY,
-    TRIMMED,
-    trimmed_variance,
-)
+from pymc_tempering.references.quality import COARSE, LADDER, N_MANY, TRIMMED, trimmed_variance
 from pymc_tempering.types import FloatArray
 
 __all__ = ["ConditionalFit", "Draws", "conditional_fit", "continued", "least_variance", "mend"]

@@ -21,22 +21,12 @@ from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.normal_locals import NormalLocals, through_normal
 from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure, structures_of
-from pymc_tempering.references.conditional import (
-    ConditionalFit,
-    conditional_fit,
-    continued,
-)
+from pymc_tempering.references.conditional import ConditionalFit, conditional_fit, continued
 from pymc_tempering.references.local import combine_local_bases, with_images
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.normal_locals import found_normal
 from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, Effort, Prepared, Report
-from pymc_tempering.references.quality import (
-    COARSE,
-    GAIN,
-    LADDER,
-    N_DRAWS,
-    log_weights,
-)
+from pymc_tempering.references.quality import COARSE, GAIN, LADDER, N_DRAWS, log_weights
 from pymc_tempering.references.same_mode import MAX_DIP, N_ON_LINE, dip
 from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.types import FloatArray
@@ -140,10 +130,14 @@ class Hierarchy(NamedTuple):
         near = found.map if made is None else made.map
         is_used = made is not None and made.variance <= _MOST
         assert isinstance(near, ConditionalMap)
-        with np.errstate(all="ignore"):
-            normal, variance, n = found_normal(
-                density, structure, near, rng, most - n_gradients, is_used=is_used
-            )
+        try:
+            with np.errstate(all="ignore"):
+                normal, variance, n = found_normal(
+                    density, structure, near, rng, most - n_gradients, is_used=is_used
+                )
+        # its law may have no root
+        except np.linalg.LinAlgError:
+            return made, n_gradients
         if normal is not None:
             made = cls(through_normal(density, normal), density, structure, normal, variance)
         return made, n_gradients + n

@@ -52,7 +52,7 @@ class Effort(NamedTuple):
     """
 
     n_starts: int
-    n_gradients: float
+    n_gradients: int
     n_for_one_mode: float = math.inf
     most: float = math.inf
     n_for_seldom: float = 0.0
@@ -76,7 +76,8 @@ class Effort(NamedTuple):
 
     def of(self, n_each: int) -> "Effort":
         """Effort in evaluations that take so many gradients each."""
-        return Effort(self.n_starts, *(of / n_each for of in self[1:]))
+        rest = (of / n_each for of in self[2:])
+        return Effort(self.n_starts, self.n_gradients // n_each, *rest)
 
     def end(self, dim: int, n_modes: int, *, seldom: bool = False) -> float:
         """Gradients after which a search ends that knows of so many modes.

@@ -234,7 +234,7 @@ class Survey:
     @property
     def _share(self) -> int:
         """Gradients of curvatures, and of variational fits."""
-        return int(self.effort.n_gradients / 5)
+        return self.effort.n_gradients // 5
 
     def look_at(self, i: int) -> None:
         """Take the curvature at a new place, and ascend to both sides where it is a saddle.

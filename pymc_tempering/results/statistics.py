@@ -143,7 +143,7 @@ STATISTICS: dict[str, Statistic] = {
         "whether the draw is of a replica that came from the base while it was made",
         _scalar("pt", *_COUPLED),
     ),
-    "n_gradients": _count("gradients of the model, of each evaluation of the density one or more"),
+    "n_gradients": _count("gradients of the model, one or more for each evaluation of the density"),
     "so_far": _vector(
         "so_far",
         "counts up to the draw",

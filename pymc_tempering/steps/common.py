@@ -291,7 +291,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def _charge_off_record(self, ensemble: LadderLike | Ensemble) -> None:
         """Count evaluations that no draw recorded, so that they are of the chain's share."""
-        self._current.account.n_spent += ensemble.n_off_record
+        self._current.account.n_spent += self.density.n_each * ensemble.n_off_record
         ensemble.n_off_record = 0
 
     def prepare(self, random_seed: Any = None, report: Report | None = None) -> None:

@@ -38,14 +38,7 @@ from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.interpolated import pruned
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, unwatched
-from pymc_tempering.references.quality import (
-    COARSE,
-    EXACT,
-    FAIR,
-    GOOD,
-    log_weights,
-    trimmed_variance,
-)
+from pymc_tempering.references.quality import EXACT, FAIR, GOOD, log_weights, trimmed_variance
 from tests.identity.pairs import linear
 from tests.profiles import LEAST_ERROR, share_lost, share_of_profile
 
@@ -102,7 +95,7 @@ def summed_map() -> ConditionalMap:
 
 
 def map_of_six_functions() -> ConditionalMap:
-    """Of which five are used: four at once, and one."""
+    """Of which five are used."""
     rng = np.random.default_rng(26)
     sizes = {"trend": (1 + K, 6), "weights": (5, 6), "loadings": (6, 2 * N + 3)}
     made = {name: 0.3 * rng.normal(size=size) for name, size in sizes.items()}
@@ -378,6 +371,17 @@ def exact() -> tuple[float, float, float]:
     mean_mu = trapezoid(trapezoid(p * mu, mu), log_tau) / z
     mean_tau = trapezoid(trapezoid(p, mu) * tau, log_tau) / z
     return float(top + np.log(z)), float(mean_mu), float(mean_tau)
+
+
+def assert_right(estimate):
+    """Log Z and what is common to the groups are within four of their errors."""
+    log_z, mean_mu, mean_tau = exact()
+    assert abs(estimate.log_z - log_z) < 4.0 * estimate.se + 1e-3
+    posterior = estimate.idata.posterior
+    for name, expected in (("mu", mean_mu), ("tau", mean_tau)):
+        draws = posterior[name].to_numpy().ravel()
+        # of independent draws; those of a map nearly are
+        assert abs(draws.mean() - expected) < 8.0 * draws.std() / np.sqrt(draws.size)
 
 
 def test_globals_are_what_others_depend_on():
@@ -745,8 +749,7 @@ def test_a_map_that_its_own_draws_find_good_is_refused_for_mass_it_lacks_or_gets
 ):
     """With k globals s times as wide, V is k (1 - s^2)^2 / 2 by these, and k (1 / s - s)^2 / 2.
 
-    Two globals, and s of 0.08: 1.0 and 150. Of eight seeds of the run three leave a map that is
-    good enough, with a V of 1.7 to 1.9, and the others one of .01 to .06.
+    Two globals, and s of 0.08: 1.0 and 150.
     """
     density, real = compile_density(groups()), hierarchy_module.conditional_fit
     normal = GaussianBase(np.zeros(density.dim), np.ones(density.dim))
@@ -766,7 +769,7 @@ def test_a_map_that_its_own_draws_find_good_is_refused_for_mass_it_lacks_or_gets
     monkeypatch.setattr(hierarchy_module, "_MOST_CONTINUED", most_continued)
     found = Hierarchy.of(density)[0]
     assert (found is None) == refused
-    assert found is None or found.variance <= COARSE
+    assert found is None or found.variance < 1.0
 
 
 def test_what_a_map_leaves_out_in_the_end_makes_it_little_worse():
@@ -1034,13 +1037,7 @@ def test_a_run_in_a_map_is_right(method):
     estimate = pm_temper.estimate_logz(
         groups(), method=method, random_seed=20, cores=1, progressbar=False, quiet=True
     )
-    log_z, mean_mu, mean_tau = exact()
-    assert abs(estimate.log_z - log_z) < 4.0 * estimate.se + 1e-3
-    posterior = estimate.idata.posterior
-    for name, expected in (("mu", mean_mu), ("tau", mean_tau)):
-        draws = posterior[name].to_numpy().ravel()
-        # of independent draws; those of a map nearly are
-        assert abs(draws.mean() - expected) < 8.0 * draws.std() / np.sqrt(draws.size)
+    assert_right(estimate)
 
 
 @pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")

@@ -14,7 +14,7 @@ __all__ = ["Ensemble"]
 class Ensemble(Stateful):
     """Replicas on a path; what couples them is the subclass's."""
 
-    # gradients of the model beside those of scans, as where replicas are put somewhere
+    # evaluations of the density beside those of scans, as where replicas are put somewhere
     n_off_record = 0
     path: TemperedPath
     replicas: Replicas
@@ -27,10 +27,10 @@ class Ensemble(Stateful):
     def _counted(self, counts: IntArray, *, needs_gradient: bool = True) -> dict[str, int]:
         """Counts by name, and evaluations since :meth:`_forget_faults` without a finite density.
 
-        Gradients are those of the model.
+        In gradients of the model.
         """
         made = counts_by_name(counts, self.path.view.faults, needs_gradient=needs_gradient)
-        of_model = ("n_gradients", "n_bad_gradients")
+        of_model = "n_gradients", "n_bad_gradients", "n_infinite_density", "n_nan_density"
         return made | {name: self.path.n_each * made[name] for name in of_model}
 
     @property
@@ -60,7 +60,7 @@ class Ensemble(Stateful):
     @u.setter
     def u(self, u: FloatArray) -> None:
         self.replicas = new_replicas(self.path.view, u)
-        self.n_off_record += len(u) * self.path.n_each
+        self.n_off_record += len(u)
 
     @property
     def _target_row(self) -> int:

@@ -115,7 +115,7 @@ class Ladder(Ensemble):
     def _put(self, replica: int, u: FloatArray) -> None:
         self.u[replica] = u
         evaluate(self.path.view, self.replicas, replica)
-        self.n_off_record += self.path.n_each
+        self.n_off_record += 1
 
     def restart_adaptation(self) -> None:
         """Search step sizes afresh from the present ones."""
@@ -226,7 +226,7 @@ class Ladder(Ensemble):
         if log_target[target] > log_target.max() - margin:
             return False
         uphill, highest, n_evaluations = climb(self.path.view, self.u[target])
-        self.n_off_record += n_evaluations * self.path.n_each
+        self.n_off_record += n_evaluations
         if not highest > log_target[target] + margin:
             return False
         self._put(target, uphill)
@@ -245,7 +245,7 @@ class LadderLike(Protocol):
 
     betas: FloatArray  # (n_levels,)
     replica_at: IntArray  # (n_levels,), replica at each level
-    n_off_record: int  # gradients of the model beside those of scans
+    n_off_record: int  # evaluations of the density beside those of scans
     path: Any  # what replicas move on, with the identity of its reference as `base_id`
 
     @property

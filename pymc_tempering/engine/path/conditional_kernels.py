@@ -142,18 +142,10 @@ def _features(
         for o in range(tile.size):
             tile[o] = constants[o]
         n_used = m.used[first // TILE] if m.used.size else n_functions
-        # four at once: a tile is read and written for each
-        for r in range(0, n_used - 3, 4):
-            one, two = m.loadings[r, first : first + TILE], m.loadings[r + 1, first : first + TILE]
-            three = m.loadings[r + 2, first : first + TILE]
-            four = m.loadings[r + 3, first : first + TILE]
+        for r in range(n_used):
+            loadings, share = m.loadings[r, first : first + TILE], lat[r]
             for o in range(tile.size):
-                tile[o] += one[o] * lat[r] + two[o] * lat[r + 1]
-                tile[o] += three[o] * lat[r + 2] + four[o] * lat[r + 3]
-        for r in range(n_used // 4 * 4, n_used):
-            one = m.loadings[r, first : first + TILE]
-            for o in range(tile.size):
-                tile[o] += one[o] * lat[r]
+                tile[o] += loadings[o] * share
 
 
 @compiled(borrows=True, inside=True)
@@ -284,25 +276,11 @@ def pull_back_through(
     for first in range(0, out.size, TILE):
         tile = out[first : first + TILE]
         n_used = m.used[first // TILE] if m.used.size else n_functions
-        for r in range(0, n_used - 3, 4):
-            one, two = m.loadings[r, first : first + TILE], m.loadings[r + 1, first : first + TILE]
-            three = m.loadings[r + 2, first : first + TILE]
-            four = m.loadings[r + 3, first : first + TILE]
-            by_one = by_two = by_three = by_four = 0.0
+        for r in range(n_used):
+            loadings, total = m.loadings[r, first : first + TILE], 0.0
             for o in range(tile.size):
-                by_one += one[o] * tile[o]
-                by_two += two[o] * tile[o]
-                by_three += three[o] * tile[o]
-                by_four += four[o] * tile[o]
-            by_lat[r] += by_one
-            by_lat[r + 1] += by_two
-            by_lat[r + 2] += by_three
-            by_lat[r + 3] += by_four
-        for r in range(n_used // 4 * 4, n_used):
-            one, by_one = m.loadings[r, first : first + TILE], 0.0
-            for o in range(tile.size):
-                by_one += one[o] * tile[o]
-            by_lat[r] += by_one
+                total += loadings[o] * tile[o]
+            by_lat[r] += total
     for a in range(near.size):
         force = 0.0
         for r in range(n_functions):

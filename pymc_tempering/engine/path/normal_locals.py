@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_tempering.engine.path.lbfgs import copy
-from pymc_tempering.engine.path.newton import n_colours, precision
+from pymc_tempering.engine.path.newton import STEP, n_colours, precision
 from pymc_tempering.engine.path.path import call_density
 from pymc_tempering.engine.path.sparse_precision import (
     System,
@@ -50,10 +50,12 @@ class Span(NamedTuple):
 
 @compiled(inside=True)
 def _scratch(s: System, dim: int) -> Scratch:
-    # entries, a factor, three vectors, what differences of each colour are, and a step
+    # entries, a factor, three vectors, what differences of each colour are, a step, and widths:
+    # gradients are linear, so that differences are of steps of 1
     return (
         np.empty(s.rows.size + 1), np.empty(s.rows.size), np.empty(dim), np.empty(dim),
         np.empty(dim), np.empty((n_colours(s), s.at.size)), np.empty(s.at.size),
+        np.full(s.at.size, 1.0 / STEP),
     )  # fmt: skip
 
 
@@ -88,11 +90,11 @@ def _is_in_span(
 
 @compiled(borrows=True, inside=True)
 def _factor_at(
-    address: int, s: System, span: Span, z: FloatArray, grad: FloatArray, widths: FloatArray,
-    factor: FloatArray, scratch: Scratch,
+    address: int, s: System, span: Span, z: FloatArray, grad: FloatArray, factor: FloatArray,
+    scratch: Scratch,
 ) -> bool:  # fmt: skip
     """Fill the factor of the precision at ``z`` (D,); false where there is none."""
-    entries, _, up, there, _, fallen, _ = scratch
+    entries, _, up, there, _, fallen, _, widths = scratch
     if not np.isfinite(call_density(address, z, grad)):
         return False
     few = len(span.matrices) > 0
@@ -102,23 +104,19 @@ def _factor_at(
 
 
 @compiled
-def precisions(
-    address: int, s: System, z: FloatArray, widths: FloatArray, entries: FloatArray
-) -> None:
+def precisions(address: int, s: System, z: FloatArray, entries: FloatArray) -> None:
     """Fill entries (N, number of entries) of precisions at the rows of ``z`` (N, D), by colours."""
-    _, _, up, there, grad, fallen, _ = _scratch(s, z.shape[1])
+    _, _, up, there, grad, fallen, _, widths = _scratch(s, z.shape[1])
     for row in range(len(z)):
         call_density(address, z[row], grad)
         precision(address, s, z[row], grad, widths, entries[row], up, there, fallen)
 
 
 @compiled(borrows=True, inside=True)
-def _to_mean(
-    address: int, s: System, span: Span, z: FloatArray, widths: FloatArray, scratch: Scratch
-) -> float:
+def _to_mean(address: int, s: System, span: Span, z: FloatArray, scratch: Scratch) -> float:
     """Move the locals of ``z`` (D,) to their mean; return the globals' log density, or -inf."""
-    _, factor, _, _, grad, _, step = scratch
-    if not _factor_at(address, s, span, z, grad, widths, factor, scratch):
+    _, factor, _, _, grad, _, step, _ = scratch
+    if not _factor_at(address, s, span, z, grad, factor, scratch):
         return -np.inf
     for j in range(step.size):
         step[j] = grad[s.at[j]]
@@ -131,19 +129,19 @@ def _to_mean(
 
 @compiled
 def density_of_globals(
-    address: int, s: System, span: Span, place: FloatArray, widths: FloatArray, steps: FloatArray,
-    g: FloatArray, slope: FloatArray,
+    address: int, s: System, span: Span, place: FloatArray, steps: FloatArray, g: FloatArray,
+    slope: FloatArray,
 ) -> float:  # fmt: skip
     """Log density of globals ``g`` (k,) in nats, without a constant, and its gradient; or -inf.
 
-    Locals are moved from those of ``place`` (D,). ``widths`` (n,) are rough standard deviations
-    over the step of differences, ``steps`` (k,) those of differences by the globals.
+    Locals are moved from those of ``place`` (D,); ``steps`` (k,) are those of differences by the
+    globals.
     """
     z, moved, scratch = place.copy(), np.empty(place.size), _scratch(s, place.size)
     slope[:] = 0.0
     for i in range(g.size):
         z[s.globals[i]] = g[i]
-    value = _to_mean(address, s, span, z, widths, scratch)
+    value = _to_mean(address, s, span, z, scratch)
     if not np.isfinite(value):
         return -np.inf
     factor, grad = scratch[1], scratch[4]
@@ -151,7 +149,7 @@ def density_of_globals(
     for i in range(g.size):
         copy(moved, z)
         moved[s.globals[i]] += steps[i]
-        if not _factor_at(address, s, span, moved, up, widths, other, scratch):
+        if not _factor_at(address, s, span, moved, up, other, scratch):
             slope[:] = 0.0
             return -np.inf
         slope[i] = grad[s.globals[i]] - (half_log_det(s, other) - half) / steps[i]
@@ -160,36 +158,42 @@ def density_of_globals(
 
 @compiled
 def draw_locals(
-    address: int, s: System, span: Span, place: FloatArray, widths: FloatArray, z: FloatArray,
-    u: FloatArray, log_det: FloatArray,
+    address: int, s: System, span: Span, place: FloatArray, z: FloatArray, u: FloatArray,
+    log_det: FloatArray,
 ) -> None:  # fmt: skip
     """Fill locals of the rows of ``z`` (N, D), whose globals are known, from normals ``u`` (N, n).
 
-    And log determinants (N,), nan where locals have no precision.
+    And log determinants (N,). All are nan where locals have no precision.
     """
     scratch = _scratch(s, place.size)
     for row in range(len(z)):
         for j in s.at:
             z[row, j] = place[j]
-        done = np.isfinite(_to_mean(address, s, span, z[row], widths, scratch))
+        if not np.isfinite(_to_mean(address, s, span, z[row], scratch)):
+            z[row, :] = log_det[row] = np.nan
+            continue
         solve_back(s, scratch[1], u[row])
         for j in range(s.at.size):
             z[row, s.at[j]] += u[row, j]
-        log_det[row] = -half_log_det(s, scratch[1]) if done else np.nan
+        log_det[row] = -half_log_det(s, scratch[1])
 
 
 @compiled
 def standardise_locals(
-    address: int, s: System, span: Span, place: FloatArray, widths: FloatArray, z: FloatArray,
-    u: FloatArray,
-) -> None:  # fmt: skip
-    """Fill normals ``u`` (N, n) that :func:`draw_locals` makes the locals of ``z`` (N, D) from."""
+    address: int, s: System, span: Span, place: FloatArray, z: FloatArray, u: FloatArray
+) -> None:
+    """Fill normals ``u`` (N, n) that :func:`draw_locals` makes the locals of ``z`` (N, D) from.
+
+    They are nan where locals have no precision.
+    """
     mean, scratch = np.empty(place.size), _scratch(s, place.size)
     for row in range(len(z)):
         copy(mean, z[row])
         for j in s.at:
             mean[j] = place[j]
-        _to_mean(address, s, span, mean, widths, scratch)
+        if not np.isfinite(_to_mean(address, s, span, mean, scratch)):
+            u[row, :] = np.nan
+            continue
         factor = scratch[1]
         for j in range(s.at.size):
             u[row, j] = 0.0
