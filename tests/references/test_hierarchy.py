@@ -16,7 +16,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering import testing
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import TILE, Arrays
-from pymc_tempering.engine.path.conditional_laws import BOUND, Laws
+from pymc_tempering.engine.path.conditional_laws import BOUND, SATURATES, Laws
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.errors import BaseError, DataError
@@ -111,21 +111,21 @@ ALL = pytest.mark.parametrize(
 def by_formula(m: Arrays, u):
     """What :mod:`.conditional` writes, for one ``u``, by plain loops."""
 
-    def bounded(x):
-        return x / np.sqrt(1.0 + (x / BOUND) ** 2)
+    def bounded(x, most):
+        return x / np.sqrt(1.0 + (x / most) ** 2)
 
     def warped(u, skew, tails=(0.0, 0.0)):
         power = 1.0 + tails[0 if u < 0.0 else 1]
         s = np.sinh(power * np.arcsinh(u)) / power
         return s + skew * np.sqrt(1.0 + s * s)
 
-    t, y, z = np.empty(K), np.zeros(N), np.empty(K + N)
+    t, y, z, b = np.empty(K), np.zeros(N), np.empty(K + N), bounded(u, SATURATES)
     for i in range(K):
-        log_scale = m.log_scale[i] + sum(m.scale[i, j] * bounded(u[j]) for j in range(i))
+        log_scale = m.log_scale[i] + m.scale[i, :i] @ b[:i]
         mean = m.shift[i] + m.linear[i, :i] @ u[:i]
-        mean += sum(m.bend[i, j, k] * u[j] * u[k] for j in range(i) for k in range(j + 1))
+        mean += sum(m.bend[i, j, k] * b[j] * b[k] for j in range(i) for k in range(j + 1))
         t[i] = mean + np.exp(log_scale) * warped(u[i], m.skew[i], m.tail[i])
-    v = bounded(t)
+    v = bounded(t, BOUND)
     near = np.exp(-0.5 * ((v / m.lengths - m.nodes) ** 2).sum(axis=1))
     lat = m.trend[0] + v @ m.trend[1:] + near @ m.weights
     lat[m.used[0] if m.used.size else lat.size :] = 0.0
@@ -136,9 +136,9 @@ def by_formula(m: Arrays, u):
         c, edges = K + j, range(m.begins[j], m.begins[j + 1])
         mean, log_scale = m.shift[c], m.log_scale[c]
         if len(m.pair) and len(edges) == 1:
-            parent = u[K + m.parents[edges[0]]]
+            parent = b[K + m.parents[edges[0]]]
             mean += m.pair[j, 0] * parent**2
-            log_scale += m.pair[j, 1] * bounded(parent)
+            log_scale += m.pair[j, 1] * parent
         y[j] = size[j] * (offset[j] + mean + np.exp(log_scale) * warped(u[c], m.skew[c]))
         for e in edges:
             p = m.parents[e]

@@ -3,14 +3,15 @@ r"""A triangular map of hierarchies: a few global coordinates, and many local on
 From independent standard normal u to z, the globals first,
 
 .. math::
-    t_i &= a_i + \sum_{j<i} A_{ij} u_j + \sum_{k \le j < i} B_{ijk} u_j u_k
+    t_i &= a_i + \sum_{j<i} A_{ij} u_j + \sum_{k \le j < i} B_{ijk} \hat u_j \hat u_k
         + e^{c_i + \sum_{j<i} S_{ij} \hat u_j} w(u_i; \epsilon_i, a_i), \qquad g = \mu + L t, \\
     x_j &= \ell_j(t) - \sum_{i \in P_j} \rho_{ji}(t) \, (x_i - \ell_i(t))
         + e^{-\lambda_j(t)} \left( m_j(t) + a_j + e^{c_j} w(u_j; \epsilon_j) \right),
 
-where l is affine, the parents P_j are what is left of a sparse Cholesky factor of the locals'
-precision, and m, lambda and rho, or of most locals rho in standard deviations,
-:math:`\rho_{ji} e^{\lambda_j - \lambda_i}`, are smooth functions of the globals,
+where what bends and scales depend on saturates, :math:`\hat u = u / \sqrt{1 + (u / 3)^2}`, as
+products extrapolate badly, l is affine, the parents P_j are what is left of a sparse Cholesky
+factor of the locals' precision, and m, lambda and rho, or of most locals rho in standard
+deviations, :math:`\rho_{ji} e^{\lambda_j - \lambda_i}`, are smooth functions of the globals,
 
 .. math:: o_0 + W \left( \beta (1, v) + \alpha \, e^{-|(v - v_n) / \ell|^2 / 2} \right), \qquad
           v = t / \sqrt{1 + (t / C)^2},
@@ -29,7 +30,7 @@ y = x - l at which a is 1 gets its smaller variance at the end, others moving wi
           \hat w = S^{-1} a / a^T S^{-1} a, \quad r = \log(1 + c \, a^T S^{-1} a) / 2,
 
 with r and w^ as smooth as the rest. As a'w^ = 1 between nodes too, the log determinant is -r. Such
-maps bend locals with one parent p: to a_j and c_j come B_j u_p^2 and S_j u^_p, as of globals.
+maps bend locals with one parent p: to a_j and c_j come B_j u^_p^2 and S_j u^_p, as of globals.
 """
 
 import hashlib

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.path.conditional_laws import bounded, unwarp, warp, warp_tail
+from pymc_tempering.engine.path.conditional_laws import bounded, saturating, unwarp, warp, warp_tail
 from pymc_tempering.engine.path.path import call_density
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
@@ -55,9 +55,9 @@ def _of_global(m: Arrays, u: FloatArray, i: int) -> tuple[float, float]:
     for j in range(i):
         mean += m.linear[i, j] * u[j]
         for h in range(min(j + 1, m.bend.shape[0])):
-            mean += m.bend[i, j, h] * u[j] * u[h]
+            mean += m.bend[i, j, h] * saturating(u[j])[0] * saturating(u[h])[0]
         if m.scale[i, j] != 0.0:
-            log_scale += m.scale[i, j] * bounded(u[j])[0]
+            log_scale += m.scale[i, j] * saturating(u[j])[0]
     return mean, log_scale
 
 
@@ -68,8 +68,8 @@ def _of_local(m: Arrays, u: FloatArray, j: int) -> tuple[float, float]:
     if m.pair.shape[0] == 0 or m.begins[j + 1] != m.begins[j] + 1:
         return m.shift[c], m.log_scale[c]
     parent = u[m.mean.size + m.parents[m.begins[j]]]
-    size = bounded(parent)[0]
-    return m.shift[c] + m.pair[j, 0] * parent * parent, m.log_scale[c] + m.pair[j, 1] * size
+    size = saturating(parent)[0]
+    return m.shift[c] + m.pair[j, 0] * size * size, m.log_scale[c] + m.pair[j, 1] * size
 
 
 # sums in any order, as in :mod:`.path`, so that the compiler can use vector instructions
@@ -94,12 +94,12 @@ def _residuals(m: Arrays, u: FloatArray, gap: FloatArray, law: FloatArray) -> fl
         by_mean[j] = by_scale[j] = 0.0
         if m.begins[j + 1] == m.begins[j] + 1:
             parent = mine[m.parents[m.begins[j]]]
-            size, slope = bounded(parent)
+            size, slope = saturating(parent)
             times = np.exp(m.pair[j, 1] * size)
-            gap[j] += m.pair[j, 0] * parent * parent + (times - 1.0) * scaled[j]
+            gap[j] += m.pair[j, 0] * size * size + (times - 1.0) * scaled[j]
             slopes[j] *= times
             scaled[j] *= times
-            by_mean[j] = 2.0 * m.pair[j, 0] * parent
+            by_mean[j] = 2.0 * m.pair[j, 0] * size * slope
             by_scale[j] = m.pair[j, 1] * slope
     log_det = 0.0
     # logarithms are dear, and so many slopes have no overflow
@@ -305,11 +305,12 @@ def pull_back_through(
         of_scale = by_t[i] * size * value + 1.0
         for j in range(i):
             grad[j] += by_t[i] * m.linear[i, j]
+            size, by_size = saturating(u[j])
             for h in range(min(j + 1, m.bend.shape[0])):
-                grad[j] += by_t[i] * m.bend[i, j, h] * u[h]
-                grad[h] += by_t[i] * m.bend[i, j, h] * u[j]
-            if m.scale[i, j] != 0.0:
-                grad[j] += of_scale * m.scale[i, j] * bounded(u[j])[1]
+                other, by_other = saturating(u[h])
+                grad[j] += by_t[i] * m.bend[i, j, h] * other * by_size
+                grad[h] += by_t[i] * m.bend[i, j, h] * size * by_other
+            grad[j] += of_scale * m.scale[i, j] * by_size
 
 
 @compiled(inside=True)

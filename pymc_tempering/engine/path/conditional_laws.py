@@ -7,11 +7,14 @@ import numpy as np
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["BOUND", "Laws", "bounded", "unwarp", "warp", "warp_tail"]
+__all__ = ["BOUND", "SATURATES", "Laws", "bounded", "saturating", "unwarp", "warp", "warp_tail"]
 
 BOUND = 25.0
 """Standard deviations at which the globals that locals depend on are bounded: nodes reach 5, and
 more where tails do."""
+
+SATURATES = 3.0
+"""Standard deviations beyond which what a law's bends and scales depend on grows no more."""
 
 
 class Laws(NamedTuple):
@@ -73,9 +76,15 @@ def warp_tail(u: float, skew: float, tail: FloatArray) -> tuple[float, float, fl
 
 
 @compiled(borrows=True, inside=True)
-def bounded(x: float) -> tuple[float, float]:
+def bounded(x: float, bound: float = BOUND) -> tuple[float, float]:
     """Bound a number, which it is like while small; and the derivative. No tanh, for its time."""
-    y = x / BOUND
+    y = x / bound
     left = 1.0 / (1.0 + y * y)
     root = np.sqrt(left)
     return x * root, left * root
+
+
+@compiled(borrows=True, inside=True)
+def saturating(x: float) -> tuple[float, float]:
+    """The same of what bends and scales depend on: products extrapolate badly."""
+    return bounded(x, SATURATES)
