@@ -41,7 +41,7 @@ SETTINGS = {
     "twice the nodes": {(nodes, "N_NODES"): 256},
     "nodes not wider": {(nodes, "_WIDER"): 1.0},
     "nodes wider by 1.6": {(nodes, "_WIDER"): 1.6},
-    "nodes along globals to 3": {(nodes, "_FARTHEST"): 3},
+    "nodes along globals to 3": {(nodes, "FARTHEST"): 3},
     "one pass": {(conditional, "_PASSES"): 1},
     "three passes": {(conditional, "_PASSES"): 3},
     "one pass for good maps": {(conditional, "SEARCHES"): second_pass_within(0.0)},

@@ -4,7 +4,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.references.nested_laplace import NestedLaplace
-from pymc_tempering.references.nodes import _FARTHEST, _profile
+from pymc_tempering.references.nodes import FARTHEST, _profile
 
 LEAST_ERROR = 0.001
 """Nats: the least error that runs report, and the share of the mass that a map may lose."""
@@ -20,7 +20,7 @@ def share_lost(nested: NestedLaplace, made: ConditionalMap) -> float:
 
 def through(nested: NestedLaplace, made: ConditionalMap, i: int) -> np.ndarray:
     """Log density through the map along a global, in nats above what it is in the middle."""
-    places = np.arange(-_FARTHEST, _FARTHEST + 1)
+    places = np.arange(-FARTHEST, FARTHEST + 1)
     u = np.zeros((len(places), made.dim))
     u[:, i] = places
     values = made.pulled_back(nested.density.address, u)[0]

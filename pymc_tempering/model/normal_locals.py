@@ -68,11 +68,13 @@ class NormalLocals:
     @classmethod
     @density_guard()
     def of(
-        cls, density: CompiledDensity, structure: Structure, of_globals: ConditionalMap,
-        place: FloatArray,
-    ) -> "tuple[NormalLocals, int]":  # fmt: skip
-        """Find what precisions are made of, too; with the gradients that it took."""
+        cls, density: CompiledDensity, structure: Structure, of_globals: ConditionalMap
+    ) -> "tuple[NormalLocals, int]":
+        """Find a place and what precisions are made of, too; with the gradients that it took."""
         s, rng = structure.system, np.random.default_rng(0)
+        # one step leads to the mean from wherever digits are left, as they may not be of a map's
+        began = cls(density, structure, of_globals, density.start, _no_span(len(s.at)))
+        place = began.from_base(np.zeros(density.dim))
         n_draws = _N_OF_SPAN + _N_OF_SPAN // 4
         u = _WIDER * rng.standard_normal((n_draws, of_globals.n_globals))
         u[_N_OF_SPAN:] *= _FARTHEST / _WIDER
@@ -81,7 +83,7 @@ class NormalLocals:
         entries = np.empty((n_draws, len(s.rows) + 1))
         precisions(density.address, s, z, entries)
         span = _span(s, entries[:, :-1], rng.standard_normal(len(s.at)))
-        n_gradients = n_draws * (2 + int(s.colours.max(initial=-1)))
+        n_gradients = (n_draws + 1) * (2 + int(s.colours.max(initial=-1))) + 1
         return cls(density, structure, of_globals, place, span), n_gradients
 
     # compiled code cannot be pickled
@@ -187,22 +189,25 @@ def n_each(structure: Structure) -> int:
     return (1 + len(structure.globals)) * (1 + n_colours) + 1
 
 
+def _no_span(n: int) -> Span:
+    return Span(*3 * (np.empty((0, n)),), np.zeros(n))
+
+
 def _span(s: System, entries: FloatArray, along: FloatArray) -> Span:
     """Matrices that entries (N, number of entries) are sums of; none if they are many.
 
     The last fifth is what others are tried at.
     """
-    n, n_first = along.size, _N_OF_SPAN
-    none = Span(np.empty((0, len(s.rows))), np.empty((0, n)), np.empty((0, n)), along)
+    n_first = _N_OF_SPAN
     with np.errstate(all="ignore"):
         entries = entries / np.abs(entries).max(axis=1, keepdims=True)
     if not np.isfinite(entries).all():
-        return none
+        return _no_span(along.size)
     _, sizes, right = np.linalg.svd(entries[:n_first], full_matrices=False)
     matrices = np.ascontiguousarray(right[sizes > _INDEPENDENT * sizes[0]])
     left = entries[n_first:] - entries[n_first:] @ matrices.T @ matrices
     if 2 * len(matrices) > n_first or np.abs(left).max() > _INDEPENDENT:
-        return none
+        return _no_span(along.size)
     change = np.array([_times(s, matrix, along) for matrix in matrices])
     return Span(matrices, change, np.linalg.pinv(change.T), along)
 

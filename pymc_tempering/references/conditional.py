@@ -27,7 +27,14 @@ from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.interpolated import interpolated, pruned
 from pymc_tempering.references.nested_laplace import Conditionals, NestedLaplace
-from pymc_tempering.references.nodes import N_NODES, alone, nodes_in_tails, nodes_of, with_tails
+from pymc_tempering.references.nodes import (
+    N_NODES,
+    alone,
+    nodes_in_tails,
+    nodes_of,
+    profiles,
+    with_tails,
+)
 from pymc_tempering.references.prepared import SEARCHES
 from pymc_tempering.references.quality import COARSE, LADDER, N_MANY, TRIMMED, trimmed_variance
 from pymc_tempering.types import FloatArray
@@ -89,7 +96,7 @@ def conditional_fit(
             is_dear = n_nodes > SEARCHES["default"].n_for_one_mode
             if nested.n_gradients + n_nodes > most or (is_dear and lowest <= COARSE):
                 break
-            laws = with_tails(nested, best)
+            laws = with_tails(best.laws, profiles(nested, best))
         places = nodes_of(laws.tail, rng)
         at_places = _solved(nested, root, alone(mean, root, laws).from_base(places))
         if len(at_places.z) < max(len(places) // 2, 2 * k + 2):
@@ -172,7 +179,7 @@ def _finished(
     """The map with its own tails, which regressions on draws narrow, and nothing that is idle."""
     mean, root, laws = made.arrays.mean, made.arrays.root, made.laws
     if variance <= LADDER and mean.size <= MANY_GLOBALS:
-        laws = with_tails(nested, made)
+        laws = with_tails(laws, profiles(nested, made))
     places = nodes_in_tails(made.laws.tail, laws.tail, rng)
     if len(places):
         g = alone(mean, root, laws).from_base(places)

@@ -9,7 +9,7 @@ from pymc_tempering.engine.path.conditional_laws import Laws
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.types import FloatArray
 
-__all__ = ["N_NODES", "alone", "nodes_in_tails", "nodes_of", "with_tails"]
+__all__ = ["FARTHEST", "N_NODES", "alone", "nodes_in_tails", "nodes_of", "profiles", "with_tails"]
 
 N_NODES = 128
 """Nodes of the globals, half as many up to four, and twice as many beyond eight; a power of 2, as
@@ -18,7 +18,7 @@ Sobol's points are."""
 _WIDER = 1.25
 """Times the globals' standard deviations, over which nodes are spread."""
 
-_FARTHEST = 5
+FARTHEST = 5
 """Standard deviations along each global, up to which there are nodes too: what lies beyond all
 nodes is extrapolated, and where that is wrong, mass is lost of which draws of the map say nothing.
 """
@@ -39,7 +39,7 @@ def nodes_of(tail: FloatArray, rng: np.random.Generator) -> FloatArray:
     n_nodes = N_NODES // 2 if k <= 4 else N_NODES if k <= 8 else 2 * N_NODES
     spread = _WIDER * norm.ppf(qmc.Sobol(k, rng=rng).random(n_nodes))
     spread = spread[np.argsort((spread**2).sum(axis=1))]
-    r = np.arange(1.0, _FARTHEST + 1)
+    r = np.arange(1.0, FARTHEST + 1)
     near = [_along(of, r, tail, rng) for of in np.ndindex(tail.shape)]
     far = nodes_in_tails(np.zeros_like(tail), tail, rng)
     return np.vstack([np.zeros(k), spread, *near, far])
@@ -85,18 +85,19 @@ def alone(mean: FloatArray, root: FloatArray, laws: Laws) -> ConditionalMap:
     ))  # fmt: skip
 
 
-def with_tails(nested: NestedLaplace, made: ConditionalMap) -> Laws:
-    """Laws whose globals have the shortest tails that leave no mass beyond, on either side."""
-    laws = made.laws
+def with_tails(laws: Laws, log_mass: FloatArray) -> Laws:
+    """Laws whose globals have the shortest tails that leave no mass beyond, on either side.
+
+    Of each global, ``log_mass`` (k, 11) is the log density at whole standard deviations, ascending.
+    """
     tail = np.array(laws.tail)
-    places = np.arange(-_FARTHEST, _FARTHEST + 1)
-    for i in range(made.n_globals):
-        log_mass = _profile(nested, made, i)
+    places = np.arange(-FARTHEST, FARTHEST + 1)
+    for i in range(len(log_mass)):
         for side, far in enumerate((places <= -3.0, places >= 3.0)):
             u = np.abs(places[far])
             # without the tail that is there: the density by r, of which u is a function
             r, slope = _lengthened(u, laws.tail[i, side])
-            by_r = log_mass[far] - np.log(slope)
+            by_r = log_mass[i, far] - np.log(slope)
             for longer in _TAILS:
                 other = _shortened(r, longer)
                 above = by_r + np.log(_lengthened(other, longer)[1]) + 0.5 * other**2
@@ -107,7 +108,7 @@ def with_tails(nested: NestedLaplace, made: ConditionalMap) -> Laws:
 
 
 def _reach(longer: FloatArray) -> float:
-    return float(_lengthened(_FARTHEST, longer)[0])
+    return float(_lengthened(FARTHEST, longer)[0])
 
 
 def _lengthened(u: FloatArray | float, longer: FloatArray | float) -> tuple[FloatArray, FloatArray]:
@@ -123,12 +124,16 @@ def _shortened(r: FloatArray, longer: FloatArray | float) -> FloatArray:
     return np.sinh(np.arcsinh(power * r) / power)
 
 
-def _profile(nested: NestedLaplace, made: ConditionalMap, i: int) -> FloatArray:
-    """Log marginal density along a global, at whole standard deviations, ascending.
+def profiles(nested: NestedLaplace, made: ConditionalMap) -> FloatArray:
+    """Log marginal density (k, 11) along each global, where all others are in their middle.
 
     In nats above what it is in the middle; -inf where there is no mode of the locals.
     """
-    k, places = made.n_globals, np.arange(-_FARTHEST, _FARTHEST + 1)
+    return np.array([_profile(nested, made, i) for i in range(made.n_globals)])
+
+
+def _profile(nested: NestedLaplace, made: ConditionalMap, i: int) -> FloatArray:
+    k, places = made.n_globals, np.arange(-FARTHEST, FARTHEST + 1)
     u = np.zeros((len(places), k))
     u[:, i] = places
     # the middle first, from which the others start

@@ -8,20 +8,22 @@ forty an evaluation in place of one.
 """
 
 from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import softmax
 
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.conditional import ConditionalMap
-from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.normal_locals import NormalLocals, are_normal, n_each
 from pymc_tempering.model.structure import Structure
-from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.references.conditional import Draws, least_variance, mend
-from pymc_tempering.references.nested_laplace import NestedLaplace
-from pymc_tempering.references.nodes import alone, with_tails
-from pymc_tempering.references.quality import LADDER, N_DRAWS, N_MANY, TRIMMED
+from pymc_tempering.references.conditional import least_variance, mend
+from pymc_tempering.references.nodes import FARTHEST, alone, with_tails
+from pymc_tempering.references.quality import LADDER, N_MANY, TRIMMED
+from pymc_tempering.types import FloatArray
 
 __all__ = ["found_normal"]
 
@@ -47,51 +49,75 @@ def found_normal(
     is_normal, n_gradients = are_normal(density, structure, z, rng)
     if not is_normal:
         return None, np.inf, n_gradients
+    law = alone(made.arrays.mean, made.arrays.root, made.laws)
+    normal, n = NormalLocals.of(density, structure, law)
+    n_gradients += n
+    ridges = _Ridges.of(normal.marginal, law)
+    n_gradients += normal.n_each * ridges.n_evaluations
     if is_used:
-        missed, n = _mass_missed(density, structure, made, rng)
-        n_gradients += n
-        if missed <= TRIMMED:
+        n_gradients += ridges.highest.size
+        if ridges.mass_missed(density, made, rng) <= TRIMMED:
             return None, np.inf, n_gradients
-    found, lowest, n = _with_own_law(density, structure, made, rng)
-    return found, lowest, n_gradients + n
+    law = law.with_laws(with_tails(law.laws, ridges.highest - ridges.highest[:, FARTHEST, None]))
+    # with locals that are right everywhere, scores of globals are of these alone, in tails too
+    mended, n = mend(normal.marginal, law, rng)
+    lowest, best = least_variance(normal.marginal, (law, mended), rng)
+    n_gradients += normal.n_each * (n + 2 * N_MANY)
+    return replace(normal, of_globals=mended if best is None else best), lowest, n_gradients
 
 
-def _with_own_law(
-    density: CompiledDensity, structure: Structure, before: ConditionalMap,
-    rng: np.random.Generator,
-) -> tuple[NormalLocals, float, int]:  # fmt: skip
-    """Fit the globals' law alone, as that of a map, with locals that are normal; V, and gradients.
+class _Ridges(NamedTuple):
+    """Places ``u`` (k, 11, k) of the largest log density at whole deviations of each global.
 
-    With locals that are right everywhere, scores of the globals are of these alone, in tails too.
+    ``highest`` (k, 11) is in nats, -inf where there is none. Where a scale vanishes the others are
+    elsewhere: along an axis there was none of the mass of which a tenth was 5 to 60 standard
+    deviations out.
     """
-    place = before.from_base(np.zeros(structure.dim))
-    law = alone(before.arrays.mean, before.arrays.root, before.laws)
-    nested = NestedLaplace(density, structure, place)
-    law = law.with_laws(with_tails(nested, law))
-    made, n_of_span = NormalLocals.of(density, structure, law, place)
-    mended, n = mend(made.marginal, law, rng)
-    lowest, best = least_variance(made.marginal, (law, mended), rng)
-    law = mended if best is None else best
-    made = replace(made, of_globals=law.with_laws(with_tails(nested, law)))
-    n_gradients = nested.n_gradients + n_of_span + made.n_each * (n + 2 * N_MANY)
-    return made, lowest, n_gradients
 
+    u: FloatArray
+    highest: FloatArray
+    n_evaluations: int
 
-def _mass_missed(
-    density: Density, structure: Structure, made: ConditionalMap, rng: np.random.Generator
-) -> tuple[float, int]:
-    """Share of the mass where a map lacks it, and the gradients that tell; locals are normal.
+    @classmethod
+    @density_guard()
+    def of(cls, marginal: CompiledDensity, law: ConditionalMap) -> "_Ridges":
+        """Follow them outwards, by a density of the globals in the coordinates of their law."""
+        k, n_evaluations = law.n_globals, 0
+        places = np.zeros((k, 2 * FARTHEST + 1, k))
+        highest = np.full(places.shape[:2], -np.inf)
 
-    V leaves out the lowest of its draws. Weights of their globals alone say what mass they are of:
-    where several scales may vanish, half of it was where 2 % of the draws are.
-    """
-    draws = Draws.of(density, made, rng, N_DRAWS)
-    nested = NestedLaplace(density, structure, made.from_base(np.zeros(structure.dim)))
-    law, k = alone(made.arrays.mean, made.arrays.root, made.laws), made.n_globals
-    u = np.vstack([np.zeros(k), draws.u[:, :k]])
-    g, log_det = law.forward(u)
-    by_globals = nested.at(g, np.sqrt((made.arrays.root**2).sum(axis=1))).log_marginal + log_det
-    by_globals += 0.5 * (u * u).sum(axis=1) + 0.5 * structure.dim * LOG_2PI
-    weights = softmax(by_globals[1:])
-    lacks = draws.log_weights < by_globals[1:] - LADDER
-    return float(weights[lacks].sum()), nested.n_gradients + N_DRAWS
+        def falling(others: FloatArray, i: int, r: float) -> tuple[float, FloatArray]:
+            nonlocal n_evaluations
+            n_evaluations += 1
+            values, grads = law.pulled_back(marginal.address, np.insert(others, i, r)[None])
+            if not np.isfinite(values[0]):
+                return 1e300, np.zeros(k - 1)
+            return -values[0], -np.delete(grads[0], i)
+
+        for i, side in product(range(k), (1, -1)):
+            others = np.zeros(k - 1)
+            for r in range(0, side * (FARTHEST + 1), side):
+                lowest, _ = falling(others, i, float(r))
+                if k > 1:
+                    found = minimize(falling, others, (i, float(r)), jac=True, method="BFGS",
+                                     options={"gtol": 0.1, "maxiter": 20})  # fmt: skip
+                    lowest, others = found.fun, found.x
+                places[i, FARTHEST + r] = np.insert(others, i, r)
+                highest[i, FARTHEST + r] = -lowest if lowest < 1e300 else -np.inf
+        return cls(places, highest, n_evaluations)
+
+    @density_guard()
+    def mass_missed(
+        self, density: CompiledDensity, made: ConditionalMap, rng: np.random.Generator
+    ) -> float:
+        """Share of the mass along one of them where a map's locals lack it; the largest.
+
+        V leaves out the lowest of its draws, and half of the mass was where 2 % of them are.
+        """
+        k = made.n_globals
+        normal = rng.standard_normal((self.highest.size, made.dim - k))
+        by_map, _ = made.pulled_back(density.address, np.hstack([self.u.reshape(-1, k), normal]))
+        # the constant that the density of the globals lacks is that of the locals' normals
+        by_globals = self.highest.ravel() - 0.5 * (normal**2).sum(axis=1)
+        lacks = ~(by_map >= by_globals - LADDER).reshape(self.highest.shape)
+        return float((softmax(self.highest, axis=1) * lacks).sum(axis=1).max())

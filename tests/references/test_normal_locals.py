@@ -7,15 +7,18 @@ import cloudpickle
 import numpy as np
 import pymc as pm
 import pytest
+from scipy.special import softmax
 from scipy.stats import norm
 
 import pymc_tempering as pm_temper
+from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ensemble import Ensemble
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_laws import Laws
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.normal_locals import Span
 from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.model import normal_locals as coordinates
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.normal_locals import NormalLocals, are_normal, n_each, through_normal
 from pymc_tempering.model.structure import structures_of
@@ -46,7 +49,7 @@ def fitted(density, structure):
 @pytest.fixture(scope="module")
 def made(density, structure, fitted):
     law = alone(fitted.arrays.mean, fitted.arrays.root, fitted.laws)
-    return NormalLocals.of(density, structure, law, fitted.from_base(np.zeros(density.dim)))[0]
+    return NormalLocals.of(density, structure, law)[0]
 
 
 @pytest.fixture(scope="module")
@@ -203,10 +206,10 @@ def test_few_matrices_make_all_precisions(kind, n_matrices):
     assert k == (3 if kind == "sum" else 2)
     law = alone(np.zeros(k), np.eye(k), Laws.normal(dim, k))
     other, calls = counted(density)
-    made, n_gradients = NormalLocals.of(other, structure, law, np.zeros(dim))
+    made, n_gradients = NormalLocals.of(other, structure, law)
     assert n_gradients == len(calls)
     assert len(made.span.matrices) == n_matrices
-    by_colours = replace(made, span=Span(*3 * [np.empty((0, 1))], np.empty(1)))
+    by_colours = replace(made, span=coordinates._no_span(dim - k))
     assert made.n_each == (2 * (1 + k) + 1 if n_matrices else by_colours.n_each)
     u = np.random.default_rng(32).standard_normal((10, dim))
     u[:, :k] *= 3.0
@@ -223,10 +226,10 @@ def test_few_matrices_make_all_precisions(kind, n_matrices):
     assert value == pytest.approx(density.value_and_grad(z[0])[0] + made.forward(u)[1][0], abs=1e-7)
 
 
-def lacking(fitted):
-    """The map with locals off by twenty standard deviations."""
+def lacking(fitted, off=20.0):
+    """The map with locals off by so many standard deviations."""
     shift = np.array(fitted.laws.shift)
-    shift[fitted.n_globals :] += 20.0
+    shift[fitted.n_globals :] += off
     return fitted.with_laws(fitted.laws._replace(shift=shift))
 
 
@@ -250,7 +253,7 @@ def test_a_map_is_kept_where_the_law_has_no_root(monkeypatch, density):
     def fails(*_):
         raise np.linalg.LinAlgError
 
-    monkeypatch.setattr(normal_locals, "_mass_missed", lambda *_: (1.0, 0))
+    monkeypatch.setattr(normal_locals._Ridges, "mass_missed", lambda *_: 1.0)
     monkeypatch.setattr(normal_locals, "mend", fails)
     found, n_gradients = Hierarchy.of(density)
     assert isinstance(found.map, ConditionalMap)
@@ -273,9 +276,38 @@ def test_all_counts_are_of_gradients_of_the_model(mapped):
         assert made[7][name] == (7 * count if name in names else count) != 0
 
 
-def test_the_law_is_that_of_the_globals(density, structure, fitted):
-    """Of a map with twice the width, and its locals wrong."""
-    laws = lacking(fitted).laws
+@pytest.mark.parametrize("target", [testing.correlated_gaussian(), testing.scaled_normal(dim=1)])
+def test_along_a_ridge_a_gaussian_falls_as_its_marginals(target):
+    """By 4.5 nats at three standard deviations; along an axis by up to 8."""
+    dim, sds = target.dim, np.sqrt(np.diag(target.cov))
+    law = alone(target.mean, np.diag(sds), Laws.normal(dim, dim))
+    found = normal_locals._Ridges.of(target, law)
+    expected = np.tile(-0.5 * np.arange(-5.0, 6.0) ** 2, (dim, 1))
+    np.testing.assert_allclose(found.highest - found.highest.max(), expected, atol=0.02)
+    at_places, _ = law.pulled_back(target.address, found.u.reshape(-1, dim))
+    np.testing.assert_allclose(at_places, found.highest.ravel(), rtol=1e-12)
+    assert found.n_evaluations >= 12 * dim
+
+
+def test_mass_is_missed_as_far_as_a_ridge_leads_to_where_a_map_lacks_it(density, made, fitted):
+    """A thousand nats below two standard deviations of one of the two globals."""
+    ridges = normal_locals._Ridges.of(made.marginal, made.of_globals)
+    places = made.of_globals.from_base(ridges.u)[..., 1]
+    lacks = places <= places[1, 3]
+    pointer = ctypes.POINTER(ctypes.c_double)
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, pointer, pointer)
+    inner, i = kind(density.address), made.structure.globals[1]
+    low = kind(lambda z, grad: inner(z, grad) - 1e3 * (z[i] <= places[1, 3] + 1e-9))
+    expected = (softmax(ridges.highest, axis=1) * lacks).sum(axis=1).max()
+    assert 0.001 < expected < 0.5
+    found = ridges.mass_missed(density.evaluated_by(low), fitted, np.random.default_rng(9))
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("off", [20.0, 1e20])
+def test_the_law_is_that_of_the_globals(density, structure, fitted, off):
+    """Of a map with twice the width, and its locals wrong, or nowhere."""
+    laws = lacking(fitted, off).laws
     wide = np.array(laws.log_scale)
     wide[: fitted.n_globals] += np.log(2.0)
     found, variance, _ = normal_locals.found_normal(
@@ -291,7 +323,7 @@ def test_the_law_is_that_of_the_globals(density, structure, fitted):
 @pytest.mark.parametrize("method", ["pt", "st"])
 def test_a_run_without_interpolation_is_right(monkeypatch, method):
     """Errors of four standard errors: a false alarm in 15,000 for each of the three numbers."""
-    monkeypatch.setattr(normal_locals, "_mass_missed", lambda *_: (1.0, 0))
+    monkeypatch.setattr(normal_locals._Ridges, "mass_missed", lambda *_: 1.0)
     seen, real = [], Hierarchy.of.__func__
     monkeypatch.setattr(
         Hierarchy,
@@ -318,7 +350,7 @@ def test_a_run_counts_the_gradients_of_the_model(monkeypatch, density):
     """Counted by the density itself; 9 more of each draw put it into the model's coordinates."""
     other, calls = counted(density)
     monkeypatch.setattr(arguments, "compile_density", lambda *_, **__: other)
-    monkeypatch.setattr(normal_locals, "_mass_missed", lambda *_: (1.0, 0))
+    monkeypatch.setattr(normal_locals._Ridges, "mass_missed", lambda *_: 1.0)
     estimate = pm_temper.estimate_logz(
         groups(), random_seed=4, cores=1, progressbar=False, quiet=True, draws=50, chains=2
     )
