@@ -24,9 +24,14 @@ from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure, s
 from pymc_tempering.references.conditional import ConditionalFit, conditional_fit, continued
 from pymc_tempering.references.local import combine_local_bases, with_images
 from pymc_tempering.references.nested_laplace import NestedLaplace
-from pymc_tempering.references.normal_locals import found_normal
+from pymc_tempering.references.normal_locals import (
+    normal_locals_of,
+    ridges_of_normal,
+    with_own_law,
+)
 from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, Effort, Prepared, Report
-from pymc_tempering.references.quality import COARSE, GAIN, LADDER, N_DRAWS, log_weights
+from pymc_tempering.references.quality import COARSE, GAIN, LADDER, N_DRAWS, TRIMMED, log_weights
+from pymc_tempering.references.ridges import Ridges, ridges_by_nested
 from pymc_tempering.references.same_mode import MAX_DIP, N_ON_LINE, dip
 from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.types import FloatArray
@@ -119,28 +124,44 @@ class Hierarchy(NamedTuple):
         return best, n_gradients
 
     @classmethod
+    @np.errstate(all="ignore")
     def _without_gaps(
         cls, density: CompiledDensity, structure: Structure, found: ConditionalFit,
         rng: np.random.Generator, most: float,
     ) -> "tuple[Hierarchy | None, int]":  # fmt: skip
-        """Take the map, or normal locals where it lacks mass; with the gradients."""
+        """Take the map, or where it lacks mass normal locals, or nothing; with the gradients."""
         made, n_gradients = None, 0
         if found.variance <= _MOST:
             made, n_gradients = cls._judged(density, structure, found, rng, most)
         near = found.map if made is None else made.map
         is_used = made is not None and made.variance <= _MOST
         assert isinstance(near, ConditionalMap)
+        normal, n = normal_locals_of(density, structure, near, rng, most - n_gradients)
+        n_gradients += n
+        if normal is None and not is_used:
+            return None, n_gradients
+        ridges: Ridges | None
+        if normal is not None:
+            ridges, n = ridges_of_normal(normal)
+        else:
+            nested = NestedLaplace(density, structure, near.from_base(np.zeros(near.dim)))
+            ridges = ridges_by_nested(nested, near, SEARCHES["default"].n_for_one_mode)
+            n = nested.n_gradients
+        n_gradients += n
+        if is_used and ridges is not None:
+            n_gradients += ridges.highest.size
+            is_used = ridges.mass_missed(density, near, rng) <= TRIMMED
+        if is_used:
+            return made, n_gradients
+        if normal is None or ridges is None:
+            return None, n_gradients
         try:
-            with np.errstate(all="ignore"):
-                normal, variance, n = found_normal(
-                    density, structure, near, rng, most - n_gradients, is_used=is_used
-                )
-        # its law may have no root
+            normal, variance, n = with_own_law(normal, ridges, rng)
+        # it may have no root
         except np.linalg.LinAlgError:
             return made, n_gradients
-        if normal is not None:
-            made = cls(through_normal(density, normal), density, structure, normal, variance)
-        return made, n_gradients + n
+        own = through_normal(density, normal)
+        return cls(own, density, structure, normal, variance), n_gradients + n
 
     @classmethod
     def _judged(

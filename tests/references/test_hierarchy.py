@@ -668,8 +668,9 @@ def test_where_the_first_nodes_have_no_mode_no_others_are_looked_at():
 
 @pytest.fixture
 def only_maps(monkeypatch):
-    """Nothing is taken in place of a map where locals are normal."""
-    monkeypatch.setattr(hierarchy_module, "found_normal", lambda *_, **__: (None, np.inf, 0))
+    """Nothing is taken in place of a map, whatever it lacks."""
+    monkeypatch.setattr(hierarchy_module, "normal_locals_of", lambda *_: (None, 0))
+    monkeypatch.setattr(hierarchy_module, "ridges_by_nested", lambda *_: None)
 
 
 @pytest.mark.parametrize(("variances", "n_globals", "kept", "n_gradients"), [

@@ -23,10 +23,12 @@ from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.normal_locals import NormalLocals, are_normal, n_each, through_normal
 from pymc_tempering.model.structure import structures_of
 from pymc_tempering.references import normal_locals
-from pymc_tempering.references.conditional import conditional_fit
+from pymc_tempering.references.conditional import ConditionalFit, conditional_fit
 from pymc_tempering.references.hierarchy import Hierarchy
+from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.nodes import alone
 from pymc_tempering.references.quality import log_weights
+from pymc_tempering.references.ridges import Ridges, ridges_by_nested
 from pymc_tempering.steps import arguments
 from tests.references.test_hierarchy import DATA, ERRORS, assert_right, groups
 
@@ -234,26 +236,31 @@ def lacking(fitted, off=20.0):
 
 
 @pytest.mark.parametrize(
-    ("lacks", "is_used", "most", "is_found"),
-    [(False, True, 1e6, False), (True, True, 1e6, True), (True, True, 1e4, False),
-     (False, False, 1e6, True)],
+    ("lacks", "is_used", "most", "takes"),
+    [(False, True, 1e6, ConditionalMap), (True, True, 1e6, NormalLocals), (True, True, 1e4, None),
+     (False, False, 1e6, NormalLocals), (False, False, 1e4, None)],
 )  # fmt: skip
-def test_a_map_that_lacks_mass_is_left(density, structure, fitted, lacks, is_used, most, is_found):
+def test_a_map_that_lacks_mass_is_left(
+    monkeypatch, density, structure, fitted, lacks, is_used, most, takes
+):
+    """For normal locals, or for none where their law would be too dear."""
     other, calls = counted(density)
-    found, variance, n_gradients = normal_locals.found_normal(
-        other, structure, lacking(fitted) if lacks else fitted, np.random.default_rng(7), most,
-        is_used=is_used,
-    )  # fmt: skip
-    assert (found is not None) == is_found
-    assert n_gradients == len(calls)
-    assert not is_found or variance < 0.2
+    found = ConditionalFit(lacking(fitted) if lacks else fitted, 1.0 if is_used else 50.0, 0, None)
+    judged = lambda *_: (Hierarchy(other, other, structure, found.map, 1.0), 0)  # noqa: E731
+    monkeypatch.setattr(Hierarchy, "_judged", judged)
+    made, n_gradients = Hierarchy._without_gaps(
+        other, structure, found, np.random.default_rng(7), most
+    )
+    assert type(made and made.map) is (takes or type(None))
+    assert 12 < n_gradients <= len(calls) <= n_gradients + 12 or most < 1e5
+    assert takes is not NormalLocals or made.variance < 0.2
 
 
 def test_a_map_is_kept_where_the_law_has_no_root(monkeypatch, density):
     def fails(*_):
         raise np.linalg.LinAlgError
 
-    monkeypatch.setattr(normal_locals._Ridges, "mass_missed", lambda *_: 1.0)
+    monkeypatch.setattr(Ridges, "mass_missed", lambda *_: 1.0)
     monkeypatch.setattr(normal_locals, "mend", fails)
     found, n_gradients = Hierarchy.of(density)
     assert isinstance(found.map, ConditionalMap)
@@ -281,17 +288,25 @@ def test_along_a_ridge_a_gaussian_falls_as_its_marginals(target):
     """By 4.5 nats at three standard deviations; along an axis by up to 8."""
     dim, sds = target.dim, np.sqrt(np.diag(target.cov))
     law = alone(target.mean, np.diag(sds), Laws.normal(dim, dim))
-    found = normal_locals._Ridges.of(target, law)
+    shares = []
+
+    def evaluate(u, share):
+        shares.append(share)
+        values, grads = law.pulled_back(target.address, u[None])
+        return values[0], grads[0]
+
+    found = Ridges.of(evaluate, dim)
     expected = np.tile(-0.5 * np.arange(-5.0, 6.0) ** 2, (dim, 1))
-    np.testing.assert_allclose(found.highest - found.highest.max(), expected, atol=0.02)
+    np.testing.assert_allclose(found.log_mass, expected, atol=0.02)
+    assert shares == sorted(shares)
+    assert shares[0] == 0.0 < 0.8 < shares[-1] < 1.0
     at_places, _ = law.pulled_back(target.address, found.u.reshape(-1, dim))
     np.testing.assert_allclose(at_places, found.highest.ravel(), rtol=1e-12)
-    assert found.n_evaluations >= 12 * dim
 
 
 def test_mass_is_missed_as_far_as_a_ridge_leads_to_where_a_map_lacks_it(density, made, fitted):
     """A thousand nats below two standard deviations of one of the two globals."""
-    ridges = normal_locals._Ridges.of(made.marginal, made.of_globals)
+    ridges, _ = normal_locals.ridges_of_normal(made)
     places = made.of_globals.from_base(ridges.u)[..., 1]
     lacks = places <= places[1, 3]
     pointer = ctypes.POINTER(ctypes.c_double)
@@ -304,16 +319,44 @@ def test_mass_is_missed_as_far_as_a_ridge_leads_to_where_a_map_lacks_it(density,
     assert found == pytest.approx(expected, rel=1e-9)
 
 
+def test_ridges_of_the_marginal_density_are_those_of_the_globals(density, structure, fitted, made):
+    """Laplace's is exact where locals are normal, and the map has their law."""
+    nested = NestedLaplace(density, structure, density.start)
+    found = ridges_by_nested(nested, fitted, 1e5)
+    expected, _ = normal_locals.ridges_of_normal(made)
+    np.testing.assert_allclose(found.log_mass, expected.log_mass, atol=0.05)
+    assert ridges_by_nested(NestedLaplace(density, structure, density.start), fitted, 1e3) is None
+
+
+@pytest.mark.parametrize("lacks", [False, True])
+def test_a_map_of_other_locals_that_lacks_mass_is_refused(lacks):
+    with pm.Model() as model:
+        tau = pm.HalfNormal("tau", 1.0)
+        theta = pm.Normal("theta", 0.0, tau, shape=8)
+        pm.Poisson("y", pm.math.exp(1.0 + theta), observed=[3, 1, 0, 2, 6, 1, 2, 4])
+    density = compile_density(model)
+    structure, rng = structures_of(density)[0][0], np.random.default_rng(7)
+    found = conditional_fit(density, structure, density.start, np.random.default_rng(8))
+    if lacks:
+        found = found._replace(map=lacking(found.map))
+    judged = lambda *_: (Hierarchy(density, density, structure, found.map, 1.0), 0)  # noqa: E731
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Hierarchy, "_judged", judged)
+        made, n_gradients = Hierarchy._without_gaps(density, structure, found, rng, 1e6)
+    assert (made is None) == lacks
+    assert n_gradients > 24
+
+
 @pytest.mark.parametrize("off", [20.0, 1e20])
 def test_the_law_is_that_of_the_globals(density, structure, fitted, off):
     """Of a map with twice the width, and its locals wrong, or nowhere."""
     laws = lacking(fitted, off).laws
     wide = np.array(laws.log_scale)
     wide[: fitted.n_globals] += np.log(2.0)
-    found, variance, _ = normal_locals.found_normal(
-        density, structure, fitted.with_laws(laws._replace(log_scale=wide)),
-        np.random.default_rng(7), 1e6, is_used=False,
-    )  # fmt: skip
+    rng, begun = np.random.default_rng(7), fitted.with_laws(laws._replace(log_scale=wide))
+    normal, _ = normal_locals.normal_locals_of(density, structure, begun, rng, 1e6)
+    ridges, _ = normal_locals.ridges_of_normal(normal)
+    found, variance, _ = normal_locals.with_own_law(normal, ridges, rng)
     unit = GaussianBase(np.zeros(density.dim), np.ones(density.dim))
     weights = log_weights(through_normal(density, found), unit, np.random.default_rng(8), 1000)
     assert variance < 0.2
@@ -323,7 +366,7 @@ def test_the_law_is_that_of_the_globals(density, structure, fitted, off):
 @pytest.mark.parametrize("method", ["pt", "st"])
 def test_a_run_without_interpolation_is_right(monkeypatch, method):
     """Errors of four standard errors: a false alarm in 15,000 for each of the three numbers."""
-    monkeypatch.setattr(normal_locals._Ridges, "mass_missed", lambda *_: 1.0)
+    monkeypatch.setattr(Ridges, "mass_missed", lambda *_: 1.0)
     seen, real = [], Hierarchy.of.__func__
     monkeypatch.setattr(
         Hierarchy,
@@ -350,7 +393,7 @@ def test_a_run_counts_the_gradients_of_the_model(monkeypatch, density):
     """Counted by the density itself; 9 more of each draw put it into the model's coordinates."""
     other, calls = counted(density)
     monkeypatch.setattr(arguments, "compile_density", lambda *_, **__: other)
-    monkeypatch.setattr(normal_locals._Ridges, "mass_missed", lambda *_: 1.0)
+    monkeypatch.setattr(Ridges, "mass_missed", lambda *_: 1.0)
     estimate = pm_temper.estimate_logz(
         groups(), random_seed=4, cores=1, progressbar=False, quiet=True, draws=50, chains=2
     )
