@@ -271,6 +271,32 @@ def test_is_packed_cholesky():
     assert [private.is_packed_cholesky(t) for t in transforms] == [True, False, False, False]
 
 
+def test_random_walk():
+    with pm.Model() as model:
+        sd, first = pm.HalfNormal("sd"), pm.Normal.dist(0.5, 2.0)
+        pm.GaussianRandomWalk("walk", sigma=sd, init_dist=first, shape=4)
+        pm.AR("cycle", rho=[0.5], sigma=sd, init_dist=first, shape=4)
+    begin, steps = private.random_walk(model["walk"])
+    assert [of.eval().item() for of in begin.owner.op.dist_params(begin.owner)] == [0.5, 2.0]
+    assert sd in ancestors([steps])
+    assert private.random_walk(model["cycle"]) is private.random_walk(sd) is None
+
+
+def test_autoregression():
+    with pm.Model() as model:
+        sd, first = pm.HalfNormal("sd"), pm.Normal.dist(0.5, 2.0)
+        pm.AR("cycle", rho=[0.25], sigma=sd, init_dist=first, shape=4)
+        pm.AR("two", rho=[0.25, 0.5], sigma=sd, init_dist=first, shape=4)
+        pm.AR("mean", rho=[0.25, 0.5], constant=True, sigma=sd, init_dist=first, shape=4)
+        pm.AR("batch", rho=[[0.25], [0.5]], sigma=sd, init_dist=first, shape=(2, 4))
+    begin, scale, rho = private.autoregression(model["cycle"])
+    assert [of.eval().item() for of in begin.owner.op.dist_params(begin.owner)] == [0.5, 2.0]
+    assert scale is sd
+    assert float(rho.eval()) == 0.25
+    for name in ("two", "mean", "batch", "sd"):
+        assert private.autoregression(model[name]) is None
+
+
 def test_is_improper():
     with pm.Model():
         flat = [pm.Flat("a"), pm.HalfFlat("b", shape=2)]

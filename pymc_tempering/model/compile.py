@@ -29,6 +29,7 @@ from pymc_tempering.model.freeze import (
 )
 from pymc_tempering.model.graph import density_graph
 from pymc_tempering.model.identity import Kept, recipe
+from pymc_tempering.model.innovations import Innovations
 from pymc_tempering.model.machine_code import machine_code
 from pymc_tempering.model.own_ops import made_elsewhere
 from pymc_tempering.model.point import PointMap
@@ -182,13 +183,29 @@ def keep_density(model: pm.Model, density: CompiledDensity) -> None:
     _latest.put(model, content, density)
 
 
-def compile_frozen(frozen: pm.Model, backend: str | None = None) -> CompiledDensity:
+def compile_frozen(
+    frozen: pm.Model, backend: str | None = None, *, by_innovations: bool = False
+) -> CompiledDensity:
     """Compile a model that is frozen already, as `compile_density` does."""
     # not frozen again when unpickled: PyMC orders variables anew in every copy of a model
     points = points_of(frozen)
+    if by_innovations:
+        points = replace(points, innovations=Innovations.of(frozen))
     with naming_shapes(frozen):
         term = frozen.logp()
-    return _compile(frozen, points, term, (compile_frozen, (frozen,)), backend)
+    made_by = (_non_centred if by_innovations else compile_frozen), (frozen,)
+    return _compile(frozen, points, term, made_by, backend)
+
+
+def non_centred(density: CompiledDensity) -> CompiledDensity | None:
+    """Compile a model in the coordinates of its innovations; None where it has none."""
+    if Innovations.of(density.model) is None:
+        return None
+    return _non_centred(density.model, density.backend)
+
+
+def _non_centred(frozen: pm.Model, backend: str | None = None) -> CompiledDensity:
+    return compile_frozen(frozen, backend, by_innovations=True)
 
 
 def _content(model: pm.Model, discrete: bool = False) -> list[Any]:

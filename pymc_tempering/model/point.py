@@ -13,6 +13,7 @@ from pymc.pytensorf import join_nonshared_inputs
 from pytensor.graph.replace import graph_replace
 
 from pymc_tempering.model.correlations import PartialCorrelations
+from pymc_tempering.model.innovations import Innovations
 from pymc_tempering.private.of_pymc import is_circular
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -119,6 +120,7 @@ class PointMap:
     # entries of which the flat vector holds other coordinates than PyMC's
     angles: Angles
     correlations: PartialCorrelations
+    innovations: Innovations | None = None  # after these, if they are asked for
     map: CoordinateMap | None = None  # from the coordinates of the flat vector, if not its own
 
     @classmethod
@@ -150,18 +152,24 @@ class PointMap:
     def ravel(self, point: Mapping[str, np.ndarray]) -> FloatArray:
         """Flat vector of shape (D,) of a point; entries other than value variables are ignored."""
         values = [np.ravel(np.asarray(point[name], dtype=np.float64)) for name in self.names]
-        line = self.correlations.to_line(self.angles.to_line(np.concatenate(values)))
+        line = np.concatenate(values)
+        line = line if self.innovations is None else self.innovations.to_line(line)
+        line = self.correlations.to_line(self.angles.to_line(line))
         return line if self.map is None else self.map.to_base(line)
 
     def values(self, z: FloatArray) -> FloatArray:
         """PyMC's values of flat vectors, both of shape (..., D), one variable after another."""
         line = z if self.map is None else self.map.from_base(z)
-        return self.angles.from_line(self.correlations.from_line(line))
+        values = self.angles.from_line(self.correlations.from_line(line))
+        return values if self.innovations is None else self.innovations.from_line(values)
 
     def log_jacobian(self, z: FloatArray) -> FloatArray:
         """Log of the Jacobian of PyMC's values by flat vectors (n, D), in nats, shape (n,)."""
         line, log_det = (z, 0.0) if self.map is None else self.map.forward(z)
         own = self.angles.log_jacobian(line) + self.correlations.log_jacobian(line)
+        if self.innovations is not None:
+            values = self.angles.from_line(self.correlations.from_line(line))
+            own = own + self.innovations.log_jacobian(values)
         return np.asarray(log_det + own)
 
     def unravel(self, z: FloatArray) -> dict[str, np.ndarray]:
@@ -187,10 +195,15 @@ class PointMap:
             # whole numbers alone: the flat vector is of doubles all the same
             z = pt.vector(joined.name, dtype="float64", shape=joined.type.shape)
             return graph_replace(graphs, {joined: z.astype(joined.dtype)}, strict=False), z
-        if not self.angles.index.size and not self.correlations.index.size:
+        is_own = not self.angles.index.size and not self.correlations.index.size
+        if is_own and self.innovations is None:
             return list(graphs), joined
         z = joined.type(joined.name)
         line, of_correlations = self.correlations.graph(z)
-        values, of_angles = self.angles.graph(line)
+        values, log_det = self.angles.graph(line)
+        log_det += of_correlations
+        if self.innovations is not None:
+            values, more = self.innovations.graph(values)
+            log_det += more
         first, *rest = graph_replace(graphs, {joined: values}, strict=False)
-        return [first + of_correlations + of_angles, *rest], z
+        return [first + log_det, *rest], z

@@ -235,3 +235,22 @@ def rewrite_parameter_checks(graph: Any) -> None:
     from pytensor.graph.rewriting.basic import in2out
 
     in2out(local_check_parameter_to_ninf_switch).rewrite(graph)
+
+
+def random_walk(rv: Any) -> tuple[Any, Any] | None:
+    """Laws of the first value and of the steps of a random walk; the Op's class is not public."""
+    from pymc.distributions.timeseries import RandomWalkRV
+
+    return tuple(rv.owner.inputs[:2]) if isinstance(rv.owner.op, RandomWalkRV) else None
+
+
+def autoregression(rv: Any) -> tuple[Any, Any, Any] | None:
+    """Law of the first value, scale and coefficient of an autoregression that has one alone."""
+    from pymc.distributions.timeseries import AutoRegressiveRV
+
+    op = rv.owner.op
+    if not isinstance(op, AutoRegressiveRV) or op.ar_order != 1 or op.constant_term:
+        return None
+    coefficients, scale, first = rv.owner.inputs[:3]
+    is_one = coefficients.ndim == 1 and scale.ndim == 0
+    return (first, scale, coefficients[0]) if is_one else None

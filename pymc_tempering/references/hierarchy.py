@@ -17,7 +17,7 @@ from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.model.compile import CompiledDensity, prior_points
+from pymc_tempering.model.compile import CompiledDensity, non_centred, prior_points
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.normal_locals import NormalLocals, through_normal
 from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure, structures_of
@@ -83,10 +83,19 @@ class Hierarchy(NamedTuple):
     def of(cls, density: CompiledDensity) -> "tuple[Hierarchy | None, int]":
         """Find the map of a density, the same for any seed, and the gradients that it took.
 
-        None where it has no globals, or V of all maps is that of a long ladder.
+        None where it has no globals, or V of all maps is that of a long ladder, also as it would be
+        written non-centred.
         """
         if density.no_gradient or density.calls_python:
             return None, 0
+        found, n_gradients = cls._as_it_is(density)
+        if found is None and (other := non_centred(density)) is not None:
+            found, n = cls._as_it_is(other)
+            n_gradients += n
+        return found, n_gradients
+
+    @classmethod
+    def _as_it_is(cls, density: CompiledDensity) -> "tuple[Hierarchy | None, int]":
         structures, n_gradients = structures_of(density)
         best, effort = None, SEARCHES["default"]
         most = effort.n_for_seldom

@@ -88,6 +88,8 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
                 images, exchanges = symmetries.images, symmetries.exchanges
                 if (made := density.points.map) is not None:
                     images, exchanges = _through(images, made), None
+                if density.points.innovations is not None:
+                    images = None
             found = find_modes(
                 density, start, rng,
                 prior_points=points, images=images, exchanges=exchanges, effort=effort,

@@ -26,7 +26,7 @@ __all__ = ["Ridges", "ridges_by_nested"]
 _STEP = 1e-2
 """Standard deviations of differences of the globals' density, of which eight digits are right."""
 
-_HEAD_START = 0.05
+_HEAD_START = 0.1
 """Share of the gradients that the first places may take, in which factors are computed."""
 
 
@@ -65,7 +65,7 @@ class Ridges(NamedTuple):
             lowest, _ = falling(others, i, float(r))
             if k > 1:
                 found = minimize(falling, others, (i, float(r)), jac=True, method="BFGS",
-                                 options={"gtol": 0.1, "maxiter": 20})  # fmt: skip
+                                 options={"gtol": 0.3, "maxiter": 10})  # fmt: skip
                 lowest, others = found.fun, found.x
             places[i, FARTHEST + r] = np.insert(others, i, r)
             highest[i, FARTHEST + r] = -lowest if lowest < 1e300 else -np.inf

@@ -1,0 +1,152 @@
+r"""Random walks and autoregressions by the standard normals that their steps are made from.
+
+As its author would write a model non-centred,
+
+.. math:: x_t = \rho x_{t-1} + m + s z_t, \qquad x_0 = m_0 + s_0 z_0,
+
+where :math:`\rho` is 1 for a walk. Where the scale s goes to zero all x hang on each other, and a
+map from the globals would have to have that right to the width of s; the z are free. Values
+that are normal each by itself need none of it, as they do not hang on one another.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+
+from pymc_tempering.private.of_pymc import autoregression, random_walk
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Innovations"]
+
+_MOST_STEPS = 300
+"""Of an autoregression, which takes the square of it in numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Innovations:
+    """Which value variables of a frozen model are such series, and their coordinates.
+
+    Examples
+    --------
+    >>> with pm.Model() as model:
+    ...     sd, first = pm.HalfNormal("sd"), pm.Normal.dist(1.0, 2.0)
+    ...     level = pm.GaussianRandomWalk("level", sigma=sd, init_dist=first, shape=3)
+    >>> made = Innovations.of(model)
+    >>> made.from_line(np.array([np.log(0.5), -0.5, 2.0, 1.0])).round(3).tolist()
+    [-0.693, 0.0, 1.0, 1.5]
+    """
+
+    model: pm.Model
+
+    @classmethod
+    def of(cls, model: pm.Model) -> "Innovations | None":
+        """Find them; None where there is none of which others tell the steps."""
+        made = cls(model)
+        return made if made._laws else None
+
+    @cached_property
+    def _laws(self) -> list[tuple[int, Any, Any, Any]]:
+        """Positions among the value variables, means and scales of steps, and coefficients.
+
+        In an order in which each depends on those before it alone.
+        """
+        found, free = [], set(self.model.free_RVs)
+        shapes = [np.shape(start) for start in self._initial]
+        for k, value in enumerate(self.model.value_vars):
+            rv = self.model.values_to_rvs[value]
+            law = None if self.model.rvs_to_transforms.get(rv) else _law(rv, shapes[k])
+            n_before = 0 if law is None else len(free.intersection(ancestors(law)))
+            if law is not None and n_before:
+                found.append((n_before, (k, *self.model.replace_rvs_by_values(law))))
+        return [law for _, law in sorted(found, key=lambda of: of[0])]
+
+    @cached_property
+    def _initial(self) -> list[Any]:
+        point = self.model.initial_point(random_seed=0)
+        return [point[value.name] for value in self.model.value_vars]
+
+    def graph(self, z: Any) -> tuple[Any, Any]:
+        """Graphs of PyMC's values and of the log Jacobian, from that of the flat vector."""
+        parts, log_det = self._parts(z), 0.0
+        for k, *law in self._laws:
+            now = dict(zip(self.model.value_vars, parts, strict=True))
+            mean, sd, rho = graph_replace(law, now, strict=False)
+            parts[k] = _summed(mean + sd * parts[k], rho)
+            log_det += pt.log(sd).sum()
+        return pt.concatenate([part.ravel() for part in parts]), log_det
+
+    def _inverse(self, values: Any) -> Any:
+        parts = self._parts(values)
+        now, normals = dict(zip(self.model.value_vars, parts, strict=True)), list(parts)
+        for k, *law in self._laws:
+            mean, sd, rho = graph_replace(law, now, strict=False)
+            normals[k] = (_steps(parts[k], rho) - mean) / sd
+        return pt.concatenate([part.ravel() for part in normals])
+
+    def _parts(self, z: Any) -> list[Any]:
+        ends = np.cumsum([np.size(start) for start in self._initial])
+        return [
+            z[end - np.size(start) : end].reshape(np.shape(start)).astype(value.dtype)
+            for end, start, value in zip(ends, self._initial, self.model.value_vars, strict=True)
+        ]
+
+    @cached_property
+    def _compiled(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        z = pt.dvector("z")
+        # no C++ compiler for what is called a few thousand times
+        with pytensor.config.change_flags(cxx=""):
+            there = pytensor.function([z], self.graph(z), mode="FAST_COMPILE")
+            return there, pytensor.function([z], self._inverse(z), mode="FAST_COMPILE")
+
+    def to_line(self, values: FloatArray) -> FloatArray:
+        """Coordinates ``z`` of PyMC's values, both of shape (..., D)."""
+        return np.apply_along_axis(self._compiled[1], -1, values)
+
+    def from_line(self, z: FloatArray) -> FloatArray:
+        """PyMC's values of coordinates ``z``, both of shape (..., D)."""
+        return np.apply_along_axis(lambda row: self._compiled[0](row)[0], -1, z)
+
+    def log_jacobian(self, z: FloatArray) -> FloatArray:
+        """Log of the determinant of PyMC's values by ``z`` of shape (..., D), in nats."""
+        return np.apply_along_axis(lambda row: self._compiled[0](row)[1], -1, z)
+
+
+def _law(rv: Any, shape: tuple[int, ...]) -> tuple[Any, Any, Any] | None:
+    """Means and scales of the steps of a variable, and what of the one before each has; or None."""
+    walk, autoregressive = random_walk(rv), autoregression(rv)
+    if walk is not None:
+        (first, steps), rho = walk, pt.constant(1.0)
+    elif autoregressive is not None and len(shape) == 1 and shape[0] <= _MOST_STEPS:
+        first, sd, rho = autoregressive
+        steps = pm.Normal.dist(0.0, sd)
+    else:
+        return None
+    if any(not isinstance(of.owner.op, type(pm.Normal.rv_op)) for of in (first, steps)):
+        return None
+    each = (*shape[:-1], 1), (*shape[:-1], shape[-1] - 1)
+    means, sds = zip(*(of.owner.op.dist_params(of.owner) for of in (first, steps)), strict=True)
+    made = [
+        pt.concatenate([pt.broadcast_to(of, n) for of, n in zip(ofs, each, strict=True)], axis=-1)
+        for ofs in (means, sds)
+    ]
+    return made[0], made[1], rho
+
+
+def _summed(steps: Any, rho: Any) -> Any:
+    """Sum steps, with a coefficient of what there was before each."""
+    if getattr(rho, "data", None) == 1.0:
+        return pt.cumsum(steps, axis=-1)
+    apart = pt.arange(steps.shape[0])[:, None] - pt.arange(steps.shape[0])
+    return pt.switch(apart >= 0, rho ** pt.maximum(apart, 0), 0.0) @ steps
+
+
+def _steps(values: Any, rho: Any) -> Any:
+    return pt.concatenate([values[..., :1], values[..., 1:] - rho * values[..., :-1]], axis=-1)
