@@ -76,7 +76,10 @@ def changed(settings):
 
 
 def fitted(density):
-    """The fit of lowest V or that a run would use, whether it would, and gradients of all."""
+    """The fit of lowest V or that a run would use, of which density, whether it would, gradients.
+
+    Where a run would use normal locals, or none, it is the map of lowest V.
+    """
     fits = []
 
     def noted(own):
@@ -85,9 +88,10 @@ def fitted(density):
     makers = ("conditional_fit", "continued")
     with changed({(hierarchy, name): noted(getattr(hierarchy, name)) for name in makers}):
         found, n = hierarchy.Hierarchy.of(density)
-    if found is None:
-        return min(fits, key=lambda fit: fit.variance), False, n
-    return next(fit for fit in fits if fit.map is found.map), True, n
+    used = [fit for fit in fits if found is not None and fit.map is found.map]
+    if not used:
+        return min(fits, key=lambda fit: fit.variance), density, False, n
+    return used[0], found.inner, True, n
 
 
 def log_z_of(density, made):
@@ -116,8 +120,8 @@ def study(names, labels):
         model, exact, exact_se = reference(name)
         density = compile_density(model)
         known.append(density)
-        fit, _, n = fitted(density)
-        log_z, se = log_z_of(density, fit.map)
+        fit, inner, _, n = fitted(density)
+        log_z, se = log_z_of(inner, fit.map)
         rows.append([
             name, density.dim, fit.map.n_globals, f"{fit.variance:.4f}",
             f"{log_z - exact:+.4f}", f"{np.hypot(se, exact_se):.4f}", f"{n / 1e3:.1f}",
@@ -131,10 +135,10 @@ def study(names, labels):
     for label in labels:
         with changed(SETTINGS[label]):
             found = [fitted(density) for density in known]
-        variances = [fit.variance for fit, _, _ in found]
+        variances = [fit.variance for fit, *_ in found]
         rows.append([
             label, f"{np.median(variances):.4f}", f"{max(variances):.2f}",
-            sum(in_use for _, in_use, _ in found),
+            sum(in_use for *_, in_use, _ in found),
             f"{sum(n for *_, n in found) / 1e3:.0f}",
         ])  # fmt: skip
     table(
