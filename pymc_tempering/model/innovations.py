@@ -26,9 +26,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["Innovations"]
 
-_MOST_STEPS = 300
-"""Of an autoregression, which takes the square of it in numbers."""
-
 
 @dataclass(frozen=True, eq=False)
 class Innovations:
@@ -79,7 +76,8 @@ class Innovations:
         for k, *law in self._laws:
             now = dict(zip(self.model.value_vars, parts, strict=True))
             mean, sd, rho = graph_replace(law, now, strict=False)
-            parts[k] = _summed(mean + sd * parts[k], rho)
+            n = np.shape(self._initial[k])[-1]
+            parts[k] = _summed(mean + sd * parts[k], rho, n)
             log_det += pt.log(sd).sum()
         return pt.concatenate([part.ravel() for part in parts]), log_det
 
@@ -124,7 +122,7 @@ def _law(rv: Any, shape: tuple[int, ...]) -> tuple[Any, Any, Any] | None:
     walk, autoregressive = random_walk(rv), autoregression(rv)
     if walk is not None:
         (first, steps), rho = walk, pt.constant(1.0)
-    elif autoregressive is not None and len(shape) == 1 and shape[0] <= _MOST_STEPS:
+    elif autoregressive is not None and len(shape) == 1:
         first, sd, rho = autoregressive
         steps = pm.Normal.dist(0.0, sd)
     else:
@@ -140,12 +138,15 @@ def _law(rv: Any, shape: tuple[int, ...]) -> tuple[Any, Any, Any] | None:
     return made[0], made[1], rho
 
 
-def _summed(steps: Any, rho: Any) -> Any:
-    """Sum steps, with a coefficient of what there was before each."""
+def _summed(steps: Any, rho: Any, n: int) -> Any:
+    """Sum n steps, with a coefficient of what there was before each: twice as many in each turn."""
     if getattr(rho, "data", None) == 1.0:
         return pt.cumsum(steps, axis=-1)
-    apart = pt.arange(steps.shape[0])[:, None] - pt.arange(steps.shape[0])
-    return pt.switch(apart >= 0, rho ** pt.maximum(apart, 0), 0.0) @ steps
+    total, apart = steps, 1
+    while apart < n:
+        before = pt.concatenate([pt.zeros_like(total[..., :apart]), total[..., :-apart]], axis=-1)
+        total, rho, apart = total + rho * before, rho**2, 2 * apart
+    return total
 
 
 def _steps(values: Any, rho: Any) -> Any:

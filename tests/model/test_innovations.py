@@ -42,6 +42,15 @@ def several():
     return model
 
 
+def long_cycle():
+    """Seventy values, of which the first hang on the last by the 64th power, and more."""
+    with pm.Model() as model:
+        rho, first = pm.Uniform("rho", -1.0, 1.0), pm.Normal.dist(0.0, 1.0)
+        cycle = pm.AR("cycle", rho=[rho], sigma=0.4, init_dist=first, shape=70)
+        pm.Poisson("y", pm.math.exp(cycle), observed=np.arange(70) % 4)
+    return model
+
+
 def second_order():
     with pm.Model() as model:
         sd = pm.HalfNormal("sd", 1.0)
@@ -70,7 +79,7 @@ def test_what_is_no_such_series_stays_as_it_is(make):
     assert non_centred(density) is None
 
 
-@pytest.mark.parametrize("make", [walk, several])
+@pytest.mark.parametrize("make", [walk, several, long_cycle])
 def test_the_density_is_the_same_but_for_the_jacobian(make):
     density = compile_density(make())
     made = non_centred(density)
