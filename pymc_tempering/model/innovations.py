@@ -78,7 +78,8 @@ class Innovations:
             mean, sd, rho = graph_replace(law, now, strict=False)
             n = np.shape(self._initial[k])[-1]
             parts[k] = _summed(mean + sd * parts[k], rho, n)
-            log_det += pt.log(sd).sum()
+            # where there is no such scale the density says so
+            log_det += pt.log(pt.abs(sd)).sum()
         return pt.concatenate([part.ravel() for part in parts]), log_det
 
     def _inverse(self, values: Any) -> Any:
@@ -106,15 +107,22 @@ class Innovations:
 
     def to_line(self, values: FloatArray) -> FloatArray:
         """Coordinates ``z`` of PyMC's values, both of shape (..., D)."""
-        return np.apply_along_axis(self._compiled[1], -1, values)
+        return _by_rows(self._compiled[1], values)
 
     def from_line(self, z: FloatArray) -> FloatArray:
         """PyMC's values of coordinates ``z``, both of shape (..., D)."""
-        return np.apply_along_axis(lambda row: self._compiled[0](row)[0], -1, z)
+        return _by_rows(lambda row: self._compiled[0](row)[0], z)
 
     def log_jacobian(self, z: FloatArray) -> FloatArray:
         """Log of the determinant of PyMC's values by ``z`` of shape (..., D), in nats."""
-        return np.apply_along_axis(lambda row: self._compiled[0](row)[1], -1, z)
+        flat = z.reshape(-1, z.shape[-1])
+        found = [self._compiled[0](row)[1] for row in flat]
+        return np.array(found, dtype=np.float64).reshape(z.shape[:-1])
+
+
+def _by_rows(function: Callable[[FloatArray], Any], rows: FloatArray) -> FloatArray:
+    found = [function(row) for row in rows.reshape(-1, rows.shape[-1])]
+    return np.array(found, dtype=np.float64).reshape(rows.shape)
 
 
 def _law(rv: Any, shape: tuple[int, ...]) -> tuple[Any, Any, Any] | None:
@@ -129,10 +137,13 @@ def _law(rv: Any, shape: tuple[int, ...]) -> tuple[Any, Any, Any] | None:
         return None
     if any(not isinstance(of.owner.op, type(pm.Normal.rv_op)) for of in (first, steps)):
         return None
-    each = (*shape[:-1], 1), (*shape[:-1], shape[-1] - 1)
+    # the Op has laws of its steps with time first
+    each = (1, *shape[:-1]), (shape[-1] - 1, *shape[:-1])
     means, sds = zip(*(of.owner.op.dist_params(of.owner) for of in (first, steps)), strict=True)
     made = [
-        pt.concatenate([pt.broadcast_to(of, n) for of, n in zip(ofs, each, strict=True)], axis=-1)
+        pt.moveaxis(
+            pt.concatenate([pt.broadcast_to(of, n) for of, n in zip(ofs, each, strict=True)]), 0, -1
+        )
         for ofs in (means, sds)
     ]
     return made[0], made[1], rho

@@ -17,6 +17,7 @@ from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import CompiledDensity, non_centred, prior_points
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.normal_locals import NormalLocals, through_normal
@@ -89,10 +90,17 @@ class Hierarchy(NamedTuple):
         if density.no_gradient or density.calls_python:
             return None, 0
         found, n_gradients = cls._as_it_is(density)
-        if found is None and (other := non_centred(density)) is not None:
-            found, n = cls._as_it_is(other)
-            n_gradients += n
-        return found, n_gradients
+        if found is not None:
+            return found, n_gradients
+        try:
+            other = non_centred(density)
+        # what cannot be written so is sampled as it is
+        except ModelError:
+            return None, n_gradients
+        if other is None or other.no_gradient or other.calls_python:
+            return None, n_gradients
+        found, n = cls._as_it_is(other)
+        return found, n_gradients + n
 
     @classmethod
     def _as_it_is(cls, density: CompiledDensity) -> "tuple[Hierarchy | None, int]":

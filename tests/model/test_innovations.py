@@ -8,8 +8,10 @@ from scipy.special import logsumexp
 from scipy.stats import halfnorm, multivariate_normal
 
 import pymc_tempering as pm_temper
-from pymc_tempering.model.compile import compile_density, non_centred
+from pymc_tempering.errors import ModelError
+from pymc_tempering.model.compile import compile_density, compile_prior, non_centred
 from pymc_tempering.model.innovations import Innovations
+from pymc_tempering.references import hierarchy
 from pymc_tempering.references.hierarchy import Hierarchy
 
 Y = np.array([0.3, -0.4, 0.9, 1.6, 1.1, 2.4, 2.0, 2.9])
@@ -40,6 +42,22 @@ def several():
         rate = pm.math.exp(walks.sum(axis=0) + cycle + other + angle)
         pm.Poisson("y", rate, observed=[1, 0, 3, 2])
     return model
+
+
+def by_row(n):
+    """Three walks, each with laws of its own."""
+
+    def make():
+        with pm.Model() as model:
+            sd, drift = pm.HalfNormal("sd", 1.0, shape=3), pm.Normal("drift", 0.0, 0.5, shape=3)
+            first = pm.Normal.dist(pm.Normal("begin", shape=3), 0.7)
+            walks = pm.GaussianRandomWalk(
+                "walks", mu=drift, sigma=sd, init_dist=first, shape=(3, n)
+            )
+            pm.Poisson("y", pm.math.exp(walks[:, -1]), observed=[1, 0, 3])
+        return model
+
+    return make
 
 
 def long_cycle():
@@ -79,7 +97,13 @@ def test_what_is_no_such_series_stays_as_it_is(make):
     assert non_centred(density) is None
 
 
-@pytest.mark.parametrize("make", [walk, several, long_cycle])
+# each is a graph to compile, by itself and by its steps
+slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "make", [walk, several, *(pytest.param(of, marks=slow) for of in (long_cycle, by_row(6)))]
+)
 def test_the_density_is_the_same_but_for_the_jacobian(make):
     density = compile_density(make())
     made = non_centred(density)
@@ -96,6 +120,38 @@ def test_the_density_is_the_same_but_for_the_jacobian(make):
         for i, along in enumerate(1e-5 * np.eye(density.dim)):
             ends = [made.value_and_grad(row + way * along)[0] for way in (1.0, -1.0)]
             assert grad[i] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize(("make", "name"), [
+    (walk, "level"), (by_row(4), "walks"), pytest.param(long_cycle, "cycle", marks=slow),
+    pytest.param(by_row(6), "walks", marks=slow),
+])  # fmt: skip
+def test_steps_are_standard_normals_under_the_prior(make, name):
+    """Where each row has laws of its own, too, as many as there are steps or not."""
+    prior = compile_prior(non_centred(compile_density(make())))
+    z = 0.5 * np.random.default_rng(5).standard_normal(prior.dim)
+    ends = np.cumsum([0, *prior.points.sizes])
+    k = prior.points.names.index(name)
+    _, grad = prior.value_and_grad(z)
+    np.testing.assert_allclose(grad[ends[k] : ends[k + 1]], -z[ends[k] : ends[k + 1]], atol=1e-9)
+
+
+def test_where_the_coefficient_is_zero_there_is_a_gradient():
+    made = non_centred(compile_density(several()))
+    value, grad = made.value_and_grad(made.points.ravel(made.points.initial))
+    assert np.isfinite(value)
+    assert np.isfinite(grad).all()
+    assert made.points.values(np.empty((0, made.dim))).shape == (0, made.dim)
+    assert made.points.log_jacobian(np.empty((0, made.dim))).shape == (0,)
+
+
+def test_a_model_that_cannot_be_written_so_is_sampled_as_it_is(monkeypatch):
+    def fails(_):
+        raise ModelError("no such graph")
+
+    monkeypatch.setattr(hierarchy, "non_centred", fails)
+    monkeypatch.setattr(Hierarchy, "_as_it_is", lambda _: (None, 7))
+    assert Hierarchy.of(compile_density(walk())) == (None, 7)
 
 
 def test_a_series_is_what_its_steps_make_of_it():
