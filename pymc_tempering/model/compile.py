@@ -96,6 +96,16 @@ class CompiledDensity:
             vars(other)["draw_from_prior"] = self.draw_from_prior
         return other
 
+    @cached_property
+    def non_centred(self) -> "CompiledDensity | None":
+        """The density in the coordinates of the model's innovations; None where it has none.
+
+        ModelError where it cannot be compiled so.
+        """
+        if Innovations.of(self.model, self.points.initial) is None:
+            return None
+        return _non_centred(self.model, self.backend)
+
     def value_and_grad(self, z: FloatArray) -> tuple[float, FloatArray]:
         """Log density (nats) and gradient of shape (D,) at ``z`` of shape (D,).
 
@@ -190,18 +200,11 @@ def compile_frozen(
     # not frozen again when unpickled: PyMC orders variables anew in every copy of a model
     points = points_of(frozen)
     if by_innovations:
-        points = replace(points, innovations=Innovations.of(frozen))
+        points = replace(points, innovations=Innovations.of(frozen, points.initial))
     with naming_shapes(frozen):
         term = frozen.logp()
     made_by = (_non_centred if by_innovations else compile_frozen), (frozen,)
     return _compile(frozen, points, term, made_by, backend)
-
-
-def non_centred(density: CompiledDensity) -> CompiledDensity | None:
-    """Compile a model in the coordinates of its innovations; None where it has none."""
-    if Innovations.of(density.model) is None:
-        return None
-    return _non_centred(density.model, density.backend)
 
 
 def _non_centred(frozen: pm.Model, backend: str | None = None) -> CompiledDensity:

@@ -12,6 +12,7 @@ that are normal each by itself need none of it, as they do not hang on one anoth
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,17 +37,21 @@ class Innovations:
     >>> with pm.Model() as model:
     ...     sd, first = pm.HalfNormal("sd"), pm.Normal.dist(1.0, 2.0)
     ...     level = pm.GaussianRandomWalk("level", sigma=sd, init_dist=first, shape=3)
-    >>> made = Innovations.of(model)
+    >>> made = Innovations.of(model, model.initial_point())
     >>> made.from_line(np.array([np.log(0.5), -0.5, 2.0, 1.0])).round(3).tolist()
     [-0.693, 0.0, 1.0, 1.5]
     """
 
     model: pm.Model
+    shapes: tuple[tuple[int, ...], ...]  # of the value variables
 
     @classmethod
-    def of(cls, model: pm.Model) -> "Innovations | None":
-        """Find them; None where there is none of which others tell the steps."""
-        made = cls(model)
+    def of(cls, model: pm.Model, initial: dict[str, np.ndarray]) -> "Innovations | None":
+        """Find those of a model with this initial point.
+
+        None where there is no series of which others tell the steps.
+        """
+        made = cls(model, tuple(np.shape(initial[value.name]) for value in model.value_vars))
         return made if made._laws else None
 
     @cached_property
@@ -56,19 +61,13 @@ class Innovations:
         In an order in which each depends on those before it alone.
         """
         found, free = [], set(self.model.free_RVs)
-        shapes = [np.shape(start) for start in self._initial]
         for k, value in enumerate(self.model.value_vars):
             rv = self.model.values_to_rvs[value]
-            law = None if self.model.rvs_to_transforms.get(rv) else _law(rv, shapes[k])
+            law = None if self.model.rvs_to_transforms.get(rv) else _law(rv, self.shapes[k])
             n_before = 0 if law is None else len(free.intersection(ancestors(law)))
             if law is not None and n_before:
                 found.append((n_before, (k, *self.model.replace_rvs_by_values(law))))
         return [law for _, law in sorted(found, key=lambda of: of[0])]
-
-    @cached_property
-    def _initial(self) -> list[Any]:
-        point = self.model.initial_point(random_seed=0)
-        return [point[value.name] for value in self.model.value_vars]
 
     def graph(self, z: Any) -> tuple[Any, Any]:
         """Graphs of PyMC's values and of the log Jacobian, from that of the flat vector."""
@@ -76,8 +75,7 @@ class Innovations:
         for k, *law in self._laws:
             now = dict(zip(self.model.value_vars, parts, strict=True))
             mean, sd, rho = graph_replace(law, now, strict=False)
-            n = np.shape(self._initial[k])[-1]
-            parts[k] = _summed(mean + sd * parts[k], rho, n)
+            parts[k] = _summed(mean + sd * parts[k], rho, self.shapes[k][-1])
             # where there is no such scale the density says so
             log_det += pt.log(pt.abs(sd)).sum()
         return pt.concatenate([part.ravel() for part in parts]), log_det
@@ -91,10 +89,10 @@ class Innovations:
         return pt.concatenate([part.ravel() for part in normals])
 
     def _parts(self, z: Any) -> list[Any]:
-        ends = np.cumsum([np.size(start) for start in self._initial])
+        begins = np.cumsum([0, *map(np.prod, self.shapes)]).astype(int)
+        layout = zip(pairwise(begins), self.shapes, self.model.value_vars, strict=True)
         return [
-            z[end - np.size(start) : end].reshape(np.shape(start)).astype(value.dtype)
-            for end, start, value in zip(ends, self._initial, self.model.value_vars, strict=True)
+            z[begin:end].reshape(shape).astype(value.dtype) for (begin, end), shape, value in layout
         ]
 
     @cached_property

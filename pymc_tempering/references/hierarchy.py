@@ -18,7 +18,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import ModelError
-from pymc_tempering.model.compile import CompiledDensity, non_centred, prior_points
+from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.normal_locals import NormalLocals, through_normal
 from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure, structures_of
@@ -93,7 +93,7 @@ class Hierarchy(NamedTuple):
         if found is not None:
             return found, n_gradients
         try:
-            other = non_centred(density)
+            other = density.non_centred
         # what cannot be written so is sampled as it is
         except ModelError:
             return None, n_gradients
@@ -176,7 +176,7 @@ class Hierarchy(NamedTuple):
             normal, variance, n = with_own_law(normal, ridges, rng)
         # it may have no root
         except np.linalg.LinAlgError:
-            return made, n_gradients
+            return None, n_gradients
         own = through_normal(density, normal)
         return cls(own, density, structure, normal, variance), n_gradients + n
 

@@ -89,6 +89,7 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
                 if (made := density.points.map) is not None:
                     images, exchanges = _through(images, made), None
                 if density.points.innovations is not None:
+                    # images are of the series
                     images = None
             found = find_modes(
                 density, start, rng,

@@ -9,9 +9,8 @@ from scipy.stats import halfnorm, multivariate_normal
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import ModelError
-from pymc_tempering.model.compile import compile_density, compile_prior, non_centred
+from pymc_tempering.model.compile import CompiledDensity, compile_density, compile_prior
 from pymc_tempering.model.innovations import Innovations
-from pymc_tempering.references import hierarchy
 from pymc_tempering.references.hierarchy import Hierarchy
 
 Y = np.array([0.3, -0.4, 0.9, 1.6, 1.1, 2.4, 2.0, 2.9])
@@ -93,8 +92,8 @@ def known_scale():
 @pytest.mark.parametrize("make", [second_order, of_t, known_scale])
 def test_what_is_no_such_series_stays_as_it_is(make):
     density = compile_density(make())
-    assert Innovations.of(density.model) is None
-    assert non_centred(density) is None
+    assert Innovations.of(density.model, density.points.initial) is None
+    assert density.non_centred is None
 
 
 # each is a graph to compile, by itself and by its steps
@@ -106,7 +105,7 @@ slow = pytest.mark.slow
 )
 def test_the_density_is_the_same_but_for_the_jacobian(make):
     density = compile_density(make())
-    made = non_centred(density)
+    made = density.non_centred
     z = 0.5 * np.random.default_rng(3).standard_normal((4, density.dim))
     log_det = made.points.log_jacobian(z)
     for row, more in zip(z, log_det, strict=True):
@@ -128,7 +127,7 @@ def test_the_density_is_the_same_but_for_the_jacobian(make):
 ])  # fmt: skip
 def test_steps_are_standard_normals_under_the_prior(make, name):
     """Where each row has laws of its own, too, as many as there are steps or not."""
-    prior = compile_prior(non_centred(compile_density(make())))
+    prior = compile_prior(compile_density(make()).non_centred)
     z = 0.5 * np.random.default_rng(5).standard_normal(prior.dim)
     ends = np.cumsum([0, *prior.points.sizes])
     k = prior.points.names.index(name)
@@ -137,7 +136,7 @@ def test_steps_are_standard_normals_under_the_prior(make, name):
 
 
 def test_where_the_coefficient_is_zero_there_is_a_gradient():
-    made = non_centred(compile_density(several()))
+    made = compile_density(several()).non_centred
     value, grad = made.value_and_grad(made.points.ravel(made.points.initial))
     assert np.isfinite(value)
     assert np.isfinite(grad).all()
@@ -149,13 +148,14 @@ def test_a_model_that_cannot_be_written_so_is_sampled_as_it_is(monkeypatch):
     def fails(_):
         raise ModelError("no such graph")
 
-    monkeypatch.setattr(hierarchy, "non_centred", fails)
+    monkeypatch.setattr(CompiledDensity, "non_centred", property(fails))
     monkeypatch.setattr(Hierarchy, "_as_it_is", lambda _: (None, 7))
     assert Hierarchy.of(compile_density(walk())) == (None, 7)
 
 
 def test_a_series_is_what_its_steps_make_of_it():
-    made = Innovations.of(compile_density(walk()).model)
+    density = compile_density(walk())
+    made = Innovations.of(density.model, density.points.initial)
     names = [value.name for value in made.model.value_vars]
     sizes = [Y.size if name == "level" else 1 for name in names]
     z = np.random.default_rng(4).standard_normal(sum(sizes))
@@ -169,7 +169,7 @@ def test_a_series_is_what_its_steps_make_of_it():
 
 
 def test_another_process_has_the_same():
-    made = non_centred(compile_density(several()))
+    made = compile_density(several()).non_centred
     there, z = cloudpickle.loads(cloudpickle.dumps(made)), np.full(made.dim, 0.3)
     assert there.value_and_grad(z)[0] == made.value_and_grad(z)[0]
     np.testing.assert_array_equal(there.points.values(z), made.points.values(z))

@@ -38,14 +38,7 @@ from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.interpolated import pruned
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, unwatched
-from pymc_tempering.references.quality import (
-    COARSE,
-    EXACT,
-    FAIR,
-    GOOD,
-    log_weights,
-    trimmed_variance,
-)
+from pymc_tempering.references.quality import EXACT, FAIR, GOOD, log_weights, trimmed_variance
 from tests.identity.pairs import linear
 from tests.profiles import LEAST_ERROR, share_lost, share_of_profile
 
@@ -757,7 +750,9 @@ def test_a_map_that_its_own_draws_find_good_is_refused_for_mass_it_lacks_or_gets
 ):
     """With k globals s times as wide, V is k (1 - s^2)^2 / 2 by these, and k (1 / s - s)^2 / 2.
 
-    Two globals, and s of 0.08: 1.0 and 150. It is fitted again until V is no more than coarse.
+    Two globals, and s of 0.08: 1.0 and 150. A map that is no more than coarse is not fitted again,
+    so that this is lowered: of twelve seeds of the run V is 1.3 to 1.9 in eight without, and .01 to
+    .07 in all with it.
     """
     density, real = compile_density(groups()), hierarchy_module.conditional_fit
     normal = GaussianBase(np.zeros(density.dim), np.ones(density.dim))
@@ -775,9 +770,10 @@ def test_a_map_that_its_own_draws_find_good_is_refused_for_mass_it_lacks_or_gets
 
     monkeypatch.setattr(hierarchy_module, "conditional_fit", fit)
     monkeypatch.setattr(hierarchy_module, "_MOST_CONTINUED", most_continued)
+    monkeypatch.setattr(hierarchy_module, "COARSE", 0.5)
     found = Hierarchy.of(density)[0]
     assert (found is None) == refused
-    assert found is None or found.variance <= COARSE
+    assert found is None or found.variance < 1.0
 
 
 def test_what_a_map_leaves_out_in_the_end_makes_it_little_worse():

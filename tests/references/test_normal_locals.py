@@ -252,18 +252,19 @@ def test_a_map_that_lacks_mass_is_left(
         other, structure, found, np.random.default_rng(7), most
     )
     assert type(made and made.map) is (takes or type(None))
-    assert 12 < n_gradients <= len(calls) <= n_gradients + 12 or most < 1e5
+    # three more put the model's start into the coordinates
+    assert len(calls) == n_gradients + (3 if takes is NormalLocals else 0)
     assert takes is not NormalLocals or made.variance < 0.2
 
 
-def test_a_map_is_kept_where_the_law_has_no_root(monkeypatch, density):
+def test_a_map_that_lacks_mass_is_refused_where_the_law_has_no_root(monkeypatch, density):
     def fails(*_):
         raise np.linalg.LinAlgError
 
     monkeypatch.setattr(Ridges, "mass_missed", lambda *_: 1.0)
     monkeypatch.setattr(normal_locals, "mend", fails)
     found, n_gradients = Hierarchy.of(density)
-    assert isinstance(found.map, ConditionalMap)
+    assert found is None
     assert n_gradients > 0
 
 

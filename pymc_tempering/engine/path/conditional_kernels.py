@@ -49,15 +49,14 @@ class Arrays(NamedTuple):
 
 
 @compiled(borrows=True, inside=True)
-def _of_global(m: Arrays, u: FloatArray, i: int) -> tuple[float, float]:
-    """Mean and log scale of a global's residual."""
+def _of_global(m: Arrays, u: FloatArray, sizes: FloatArray, i: int) -> tuple[float, float]:
+    """Mean and log scale of a global's residual; ``sizes`` are what :func:`saturating` gives."""
     mean, log_scale = m.shift[i], m.log_scale[i]
     for j in range(i):
         mean += m.linear[i, j] * u[j]
         for h in range(min(j + 1, m.bend.shape[0])):
-            mean += m.bend[i, j, h] * saturating(u[j])[0] * saturating(u[h])[0]
-        if m.scale[i, j] != 0.0:
-            log_scale += m.scale[i, j] * saturating(u[j])[0]
+            mean += m.bend[i, j, h] * sizes[j] * sizes[h]
+        log_scale += m.scale[i, j] * sizes[j]
     return mean, log_scale
 
 
@@ -168,7 +167,8 @@ def map_forward(m: Arrays, u: FloatArray, z: FloatArray, scratch: Scratch) -> fl
     k, n = t.size, gap.size
     log_det = _residuals(m, u, gap, law)
     for i in range(k):
-        mean, log_scale = _of_global(m, u, i)
+        v[i] = saturating(u[i])[0]  # until features take the place
+        mean, log_scale = _of_global(m, u, v, i)
         value, slope, _ = warp_tail(u[i], m.skew[i], m.tail[i, :])
         t[i] = mean + np.exp(log_scale) * value
         log_det += log_scale + np.log(slope)
@@ -297,20 +297,21 @@ def pull_back_through(
         for j in range(k):
             by_t[i] += m.root[j, i] * grad_z[m.order[j]]
         grad[i] = 0.0
+    sizes, by_size = np.empty(k), np.empty(k)
+    for i in range(k):
+        sizes[i], by_size[i] = saturating(u[i])
     for i in range(k - 1, -1, -1):
-        _, log_scale = _of_global(m, u, i)
+        _, log_scale = _of_global(m, u, sizes, i)
         value, slope, curve = warp_tail(u[i], m.skew[i], m.tail[i, :])
         size = np.exp(log_scale)
         grad[i] += by_t[i] * size * slope + curve / slope
         of_scale = by_t[i] * size * value + 1.0
         for j in range(i):
             grad[j] += by_t[i] * m.linear[i, j]
-            size, by_size = saturating(u[j])
             for h in range(min(j + 1, m.bend.shape[0])):
-                other, by_other = saturating(u[h])
-                grad[j] += by_t[i] * m.bend[i, j, h] * other * by_size
-                grad[h] += by_t[i] * m.bend[i, j, h] * size * by_other
-            grad[j] += of_scale * m.scale[i, j] * by_size
+                grad[j] += by_t[i] * m.bend[i, j, h] * sizes[h] * by_size[j]
+                grad[h] += by_t[i] * m.bend[i, j, h] * sizes[j] * by_size[h]
+            grad[j] += of_scale * m.scale[i, j] * by_size[j]
 
 
 @compiled(inside=True)
@@ -344,10 +345,11 @@ def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
             for j in range(k):
                 t[i] += inverse[i, j] * (z[row, m.order[j]] - m.mean[j])
         for i in range(k):
-            mean, log_scale = _of_global(m, u[row], i)
+            mean, log_scale = _of_global(m, u[row], v, i)
             unskewed = unwarp((t[i] - mean) * np.exp(-log_scale), m.skew[i])
             power = 1.0 + (m.tail[i, 0] if unskewed < 0.0 else m.tail[i, 1])
             u[row, i] = np.sinh(np.arcsinh(power * unskewed) / power)
+            v[i] = saturating(u[row, i])[0]
         _features(m, t, v, near, lat, out)
         for j in range(n):
             gap[j] = z[row, m.order[k + j]] - _about(m, t, j)
