@@ -11,6 +11,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_density, compile_prior
 from pymc_tempering.model.innovations import Innovations
+from pymc_tempering.references import prepare
 from pymc_tempering.references.hierarchy import Hierarchy
 
 Y = np.array([0.3, -0.4, 0.9, 1.6, 1.1, 2.4, 2.0, 2.9])
@@ -207,11 +208,20 @@ def test_a_run_by_innovations_is_right(monkeypatch, method):
         seen.append(real(cls, density))
         return seen[-1]
 
+    images, find = [], prepare.find_modes
+
+    def looked(*args, **kwargs):
+        images.append(kwargs["images"])
+        return find(*args, **kwargs)
+
     monkeypatch.setattr(Hierarchy, "_as_it_is", classmethod(only_the_other))
+    monkeypatch.setattr(prepare, "find_modes", looked)
     estimate = pm_temper.estimate_logz(
         walk(), method=method, random_seed=20, cores=1, progressbar=False, quiet=True
     )
     assert seen[0][0] is not None
+    # those that the model has are of the series
+    assert images == [None]
     log_z, *means = exact()
     assert abs(estimate.log_z - log_z) < 4.0 * estimate.se + 2e-3
     posterior = estimate.idata.posterior

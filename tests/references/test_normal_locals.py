@@ -2,6 +2,7 @@
 
 import ctypes
 from dataclasses import replace
+from types import SimpleNamespace
 
 import cloudpickle
 import numpy as np
@@ -30,6 +31,7 @@ from pymc_tempering.references.nodes import alone
 from pymc_tempering.references.quality import log_weights
 from pymc_tempering.references.ridges import Ridges, ridges_by_nested
 from pymc_tempering.steps import arguments
+from pymc_tempering.steps.common import TemperedStep
 from tests.references.test_hierarchy import DATA, ERRORS, assert_right, groups
 
 
@@ -282,6 +284,15 @@ def test_all_counts_are_of_gradients_of_the_model(mapped):
         made[times] = ensemble._counted(counts)
     for name, count in made[1].items():
         assert made[7][name] == (7 * count if name in names else count) != 0
+
+
+def test_evaluations_off_the_record_are_charged_as_gradients(mapped):
+    account, ensemble = SimpleNamespace(n_spent=5), Ensemble()
+    ensemble.n_off_record = 3
+    step = SimpleNamespace(density=mapped, _current=SimpleNamespace(account=account))
+    TemperedStep._charge_off_record(step, ensemble)
+    assert account.n_spent == 5 + 3 * mapped.n_each
+    assert ensemble.n_off_record == 0
 
 
 @pytest.mark.parametrize("target", [testing.correlated_gaussian(), testing.scaled_normal(dim=1)])
