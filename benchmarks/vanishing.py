@@ -6,11 +6,12 @@
 
 A level that is a random walk and an autoregression, observed with noise, as people write them, with
 half-normal scales: which of the three explains the data is open, so that the posterior reaches to
-where each is zero. Given its four globals the series is normal, so that log Z is a mean over draws
-of the prior, each by a Kalman filter. With ``--counts`` data are Poisson counts of the exponential
-of the two, and a particle filter of each draw gives its likelihood without bias. For each series: V
-of the map, and of default runs of several seeds the error of log Z, the error that they state,
-gradients, and warnings.
+where each is zero. Given its four globals the series is normal, so that log Z is a mean over the
+prior (points of Sobol, several times scrambled, whose means say the error), each point by a Kalman
+filter. With ``--counts`` data are Poisson counts of the exponential of the two, and a particle
+filter of each point gives its likelihood without bias. For each series: V of the map, and of
+default runs of several seeds the error of log Z, the error that they state, gradients, and
+warnings.
 """
 
 import argparse
@@ -20,13 +21,14 @@ import numpy as np
 import pymc as pm
 from figures import QUIET, table
 from scipy.special import gammaln, logsumexp
+from scipy.stats import halfnorm, qmc
 
 import pymc_tempering as pm_temper
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references.hierarchy import Hierarchy
 
-N_DRAWS = 1_000_000
-N_FILTERED, N_PARTICLES = 30_000, 300
+N_SCRAMBLES = 8
+N_POINTS, N_FILTERED, N_PARTICLES = 2**16, 2**12, 300
 
 
 def series(seed, n):
@@ -74,13 +76,20 @@ def log_likelihoods(y, scales, rho):
     return out
 
 
-def exact(y):
-    """Log Z in nats, and its standard error."""
-    rng = np.random.default_rng(1)
-    scales = np.abs(rng.normal(0.0, 0.5, (N_DRAWS, 3)))
-    logs = log_likelihoods(y, scales, rng.uniform(size=N_DRAWS))
-    log_z = logsumexp(logs) - np.log(N_DRAWS)
-    return log_z, np.exp(logs - log_z).std() / np.sqrt(N_DRAWS)
+def mean_over_prior(n_scales, n, log_likelihoods, seed):
+    """Log Z in nats, and its standard error: ``log_likelihoods(scales, rho)`` of n points each."""
+    rng, means = np.random.default_rng(seed), []
+    for _ in range(N_SCRAMBLES):
+        points = qmc.Sobol(n_scales + 1, seed=rng).random(n)
+        scales = halfnorm.ppf(points[:, :-1], scale=0.5)
+        means.append(logsumexp(log_likelihoods(scales, points[:, -1])) - np.log(n))
+    log_z = logsumexp(means) - np.log(N_SCRAMBLES)
+    return log_z, np.exp(means - log_z).std(ddof=1) / np.sqrt(N_SCRAMBLES)
+
+
+def exact(y, seed):
+    """Log Z of a series in nats, and its standard error."""
+    return mean_over_prior(3, N_POINTS, lambda *prior: log_likelihoods(y, *prior), seed)
 
 
 def counts(seed, n):
@@ -128,13 +137,12 @@ def log_likelihoods_of_counts(y, constant, scales, rho, rng):
     return out
 
 
-def exact_of_counts(y):
-    """Log Z in nats, and its standard error."""
-    rng = np.random.default_rng(1)
-    scales, rho = np.abs(rng.normal(0.0, 0.5, (N_FILTERED, 2))), rng.uniform(size=N_FILTERED)
-    logs = log_likelihoods_of_counts(y, gammaln(y + 1.0), scales, rho, rng)
-    log_z = logsumexp(logs) - np.log(N_FILTERED)
-    return log_z, np.exp(logs - log_z).std() / np.sqrt(N_FILTERED)
+def exact_of_counts(y, seed):
+    """Log Z of counts in nats, and its standard error."""
+    rng, constant = np.random.default_rng(seed), gammaln(y + 1.0)
+    return mean_over_prior(
+        2, N_FILTERED, lambda *prior: log_likelihoods_of_counts(y, constant, *prior, rng), seed
+    )
 
 
 def study(lengths, data, n_seeds, *, of_counts):
@@ -144,10 +152,10 @@ def study(lengths, data, n_seeds, *, of_counts):
         for seed in data:
             if of_counts:
                 y = counts(seed, n)
-                model, (log_z, log_z_se) = model_of_counts(y), exact_of_counts(y)
+                model, (log_z, log_z_se) = model_of_counts(y), exact_of_counts(y, seed)
             else:
                 y = series(seed, n)
-                model, (log_z, log_z_se) = model_of(y), exact(y)
+                model, (log_z, log_z_se) = model_of(y), exact(y, seed)
             found, _ = Hierarchy.of(compile_density(model))
             for k in range(1, n_seeds + 1):
                 run = pm_temper.estimate_logz(model, random_seed=k, **QUIET)
