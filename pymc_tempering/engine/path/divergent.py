@@ -35,6 +35,10 @@ may end where numbers do."""
 MAX_DIM = 100
 """Widths cost 28 densities for each direction, three times at four points or five."""
 
+_RISE = 1.0
+"""Nats by which each mass has to be larger, and up to which a Newton step rises at a top."""
+
+_STEP = 0.1  # of a width, over which slopes are compared
 _HALVINGS = 14  # of the interval of log widths, so that one is known to 0.013
 _N_MOVES = 3  # to the top across the way; each begins with the widths that the last one found
 
@@ -75,7 +79,7 @@ def rise_beyond(density: Density, base: GaussianBase, end: FloatArray) -> Rise:
         if np.isnan(mass) and n == behind:
             # numbers end there, and say nothing of the mass
             break
-        if not np.isfinite(mass) or (masses and mass - masses[-1] <= 1.0):
+        if not np.isfinite(mass) or (masses and mass - masses[-1] <= _RISE):
             return Rise(n_gradients=n_gradients)
         masses.append(mass)
     return Rise(far, (masses[1] - masses[0], masses[2] - masses[1]), n_gradients)
@@ -89,7 +93,7 @@ def first_rise(
     Those for which there might not be enough left of `most` are not looked at.
     """
     rise, n_gradients = NO_RISE, 0
-    of_mass = _N_MOVES * (MAX_EVALUATIONS + 2 * _HALVINGS * (base.dim - 1))
+    of_mass = _N_MOVES * (MAX_EVALUATIONS + 2 * _HALVINGS * base.dim) + 2 * base.dim
     for end in ends:
         if n_gradients + (len(_WAYS) + 1) * of_mass > most:
             break
@@ -107,8 +111,8 @@ def _log_mass(
 ) -> tuple[float, int]:
     """Log of density times widths across, at the highest point with a coordinate where it is.
 
-    Up to a constant, and as if the axes were those of the widths; how the widths change along
-    ``coordinate`` is what is asked for. Also the number of gradients.
+    Up to a constant; how the widths change along ``coordinate`` is what is asked for. It is nan
+    where the highest point was not reached. Also the number of gradients.
     """
     n_gradients = 0
     # steps in units of the widths: a narrow place is left at once by steps of any other size
@@ -121,8 +125,26 @@ def _log_mass(
         widths = _log_widths(path, moved, top, coordinate)
         n_gradients += 2 * _HALVINGS * (z.size - 1)
         z, scale = z + scale * moved, scale * np.exp(widths)
-    # the last path's log target is that of its own coordinates
-    return top + float(widths.sum()), n_gradients
+    path = TemperedPath.from_base(density, GaussianBase(z, scale)).view
+    return _log_mass_across(path, z.size, coordinate), n_gradients + 2 * z.size - 1
+
+
+def _log_mass_across(path: Path, dim: int, coordinate: int) -> float:
+    """Log mass about the origin of a path whose units are widths; nan where that is no top.
+
+    By the determinant of the curvature: axes are not those of the widths.
+    """
+    across = np.delete(np.eye(dim), coordinate, axis=0)
+    points = new_replicas(path, _STEP * np.vstack([np.zeros(dim), across, -across]))
+    slopes = points.grad @ across.T
+    if not np.isfinite(slopes).all():
+        return float("nan")
+    precision = (slopes[dim:] - slopes[1:dim]) / (2.0 * _STEP)
+    eigenvalues, vectors = np.linalg.eigh(0.5 * (precision + precision.T))
+    along = vectors.T @ slopes[0]
+    if eigenvalues.min(initial=1.0) <= 0.0 or 0.5 * (along**2 / eigenvalues).sum() > _RISE:
+        return float("nan")
+    return float(points.log_target[0] - 0.5 * np.log(eigenvalues).sum())
 
 
 def _log_widths(path: Path, u: FloatArray, top: float, coordinate: int) -> FloatArray:

@@ -5,8 +5,11 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
+from pymc_tempering.engine.path import divergent
+from pymc_tempering.engine.path.climb import climb
 from pymc_tempering.engine.path.divergent import rise_beyond
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.model.compile import compile_density
 
 NEAR = GaussianBase(np.zeros(2), np.ones(2))
@@ -17,11 +20,11 @@ def along_x(density, value):
     return density.points.ravel({"x": np.array(value), "y": np.array(0.0)})
 
 
-def shrinking_scale():
-    """Density times width rise by a nat for each unit of -x, without end."""
+def shrinking_scale(rate=1.0):
+    """Density times width rise by so many nats for each unit of -x, without end."""
     with pm.Model() as model:
         x, y = pm.Flat("x"), pm.Flat("y")
-        pm.Potential("p", -2.0 * x - 0.5 * (y * pt.exp(-x)) ** 2)
+        pm.Potential("p", -2.0 * rate * x - 0.5 * (y * pt.exp(-rate * x)) ** 2)
     return compile_density(model)
 
 
@@ -59,3 +62,31 @@ def test_a_mode_beyond_the_way_is_an_end():
     # what has no end rises as far behind the place where an ascent gave up
     divergent = shrinking_scale()
     assert rise_beyond(divergent, NEAR, along_x(divergent, -60.7)).coordinate >= 0
+
+
+def test_widths_are_those_of_the_axes_of_the_mass():
+    """Of two that are nearly one: widths along the coordinates rise, and the mass falls."""
+    with pm.Model() as model:
+        x, y = pm.Flat("x"), pm.Flat("y", shape=2)
+        log_sd = -20.0 + 0.3 * abs(x)
+        apart = (y[0] - y[1]) * pt.exp(-log_sd)
+        pm.Potential("p", -0.5 * (x / 30.0) ** 2 - 0.5 * apart**2 - log_sd - 0.5 * y.sum() ** 2)
+    density = compile_density(model)
+    end = density.points.ravel({"x": np.array(-9.0), "y": np.zeros(2)})
+    near = GaussianBase(np.zeros(3), np.ones(3))
+    assert rise_beyond(density, near, end).coordinate == -1
+
+
+def short_of_the_top(path, u, fixed=None):
+    """Climb to a place beside the top, where a Newton step promises two nats."""
+    best, _, n_gradients = climb(path, u, fixed)
+    best[1 - fixed] += 2.0
+    return best, float(new_replicas(path, best[None]).log_target[0]), n_gradients
+
+
+def test_a_place_that_was_not_climbed_says_nothing(monkeypatch):
+    density = shrinking_scale(0.3)
+    end = along_x(density, -9.0)
+    assert rise_beyond(density, NEAR, end).nats == pytest.approx((3.0, 3.0), abs=0.2)
+    monkeypatch.setattr(divergent, "climb", short_of_the_top)
+    assert rise_beyond(density, NEAR, end).coordinate == -1
