@@ -74,8 +74,7 @@ class CompiledDensity:
 
     # compiled code cannot be pickled; the cache makes compiling again cheap, in a worker too
     def __reduce__(self) -> tuple[Any, ...]:
-        make, arguments = self._made_by
-        return made_elsewhere(self.model, make, (*arguments, self.backend))
+        return made_elsewhere(self.model, *self._made_by)
 
     @property
     def inner(self) -> "CompiledDensity":
@@ -251,7 +250,7 @@ def _compile(
         or bool(code.calls_python and made_for_jax(graph.log_density)),
         _function=code.called,
         _keep_alive=code,
-        _made_by=made_by,
+        _made_by=(made_by[0], (*made_by[1], code.backend)),
     )
     starts = starting_points(density.start, supports)
     verified = starts[:N_VERIFIED]

@@ -69,8 +69,6 @@ class PartialCorrelations:
 
     def to_line(self, values: FloatArray) -> FloatArray:
         """Coordinates ``z`` of PyMC's values, both of shape (..., D)."""
-        if not self.index.size:
-            return values
         z = np.array(values, dtype=np.float64)
         packed = z[..., self.index]
         found = packed.copy()
@@ -93,8 +91,6 @@ class PartialCorrelations:
 
     def from_line(self, z: FloatArray) -> FloatArray:
         """PyMC's values of coordinates ``z``, both of shape (..., D)."""
-        if not self.index.size:
-            return z
         values = np.array(z, dtype=np.float64)
         x = values[..., self.index]
         log_cosh = np.where(self._is_last, 0.0, np.logaddexp(x, -x) - np.log(2.0))

@@ -10,7 +10,7 @@ what JAX compiled, if Ops are made for it, or else what PyTensor's C backend did
 
 import ctypes
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import llvmlite
@@ -34,19 +34,21 @@ from pymc_tempering.model.python_density import (
 )
 from pymc_tempering.private.of_pytensor import compile_keyed, graph_key, jitted, without_key
 
-__all__ = ["BACKENDS", "MachineCode", "at_addresses", "machine_code", "numba_mode", "wrapper_key"]
+__all__ = ["BACKENDS", "MachineCode", "at_addresses", "machine_code", "numba_mode", "wrapped",
+           "wrapper_key"]  # fmt: skip
 
-_SIGNATURE = numba.types.float64(
-    numba.types.CPointer(numba.types.float64), numba.types.CPointer(numba.types.float64)
-)
+_DOUBLE, _INT = (numba.types.CPointer(t) for t in (numba.types.float64, numba.types.int64))
+_SIGNATURE = numba.types.float64(_DOUBLE, _DOUBLE)
+_SIGNATURE_OF_TABLE = numba.types.float64(_DOUBLE, _DOUBLE, _INT)
 
 # An exception must not cross into a kernel: whatever the graph raises is a point of zero density.
 _WRAPPER = """
-def tempering_density(z_pointer, grad_pointer):
+def tempering_density(z_pointer, grad_pointer{table_pointer}):
     z = carray(z_pointer, ({dim},))
     grad = carray(grad_pointer, ({dim},))
+    {table}
     try:
-        value, gradient = inner({z})
+        value, gradient = inner({arguments})
         for i in range({dim}):
             grad[i] = gradient[i]
         return value.item()
@@ -146,12 +148,12 @@ def _by_numba(graph: _Graph, why: str) -> MachineCode:  # noqa: ARG001  it is th
         return _through_python(inner, function, graph.points, "numba", _PYTHON_OPS)
     dim, dtype = graph.points.dim, graph.inputs[0].variable.dtype
     try:
-        wrapper = _wrap(inner, dim)
+        wrapper = wrapped(inner, dim)
     except numba.TypingError:
         if dtype == "float64":
             raise
         # products with constants of single precision take nothing else
-        wrapper = _wrap(inner, dim, f"z.astype(np.{dtype})")
+        wrapper = wrapped(inner, dim, f"z.astype(np.{dtype})")
     return MachineCode(wrapper.address, wrapper.ctypes, function, "", "numba", wrapper)
 
 
@@ -187,13 +189,22 @@ def _through_python(
     return MachineCode(address, called, function, why, backend, None)
 
 
-def _wrap(inner: Any, dim: int, z: str = "z") -> Any:
-    source_text = _WRAPPER.format(dim=dim, z=z)
-    key = wrapper_key(graph_key(inner), source_text)
+def wrapped(
+    inner: Any, dim: int, arguments: str = "z", table: str = "", beside: Mapping[str, Any] = {}
+) -> Any:
+    """Make a C function of what numba compiled, which takes `arguments`.
+
+    The statement `table` reads what they need from a third pointer, ``table_pointer``, with names
+    `beside` its own.
+    """
+    pointer = ", table_pointer" if table else ""
+    text = _WRAPPER.format(dim=dim, arguments=arguments, table=table, table_pointer=pointer)
+    key = wrapper_key(graph_key(inner), text)
     # numba's cache imports the module that a function claims to come from
     names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": without_key(inner)}
-    source = compile_keyed(source_text, "tempering_density", names, key)
-    return numba.cfunc(_SIGNATURE, cache=key is not None)(source)
+    source = compile_keyed(text, "tempering_density", names | dict(beside), key)
+    signature = _SIGNATURE_OF_TABLE if table else _SIGNATURE
+    return numba.cfunc(signature, cache=key is not None)(source)
 
 
 def at_addresses(core_address: int, arguments: Sequence[float]) -> tuple[Any, Any]:

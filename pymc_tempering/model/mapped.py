@@ -19,14 +19,7 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.machine_code import at_addresses
 from pymc_tempering.model.point import CoordinateMap
 
-__all__ = ["c_function", "in_coordinates", "through_map"]
-
-_DOUBLE, _FLOAT, _INT = map(
-    numba.types.CPointer, (numba.types.float64, numba.types.float32, numba.types.uint32)
-)
-_CORE = numba.types.float64(
-    _DOUBLE, _DOUBLE, numba.types.int64, numba.types.float64, _DOUBLE, _FLOAT, _INT
-)
+__all__ = ["in_coordinates", "through_map", "with_arrays"]
 
 
 def _density_of_map(
@@ -65,16 +58,28 @@ def _density_of_map(
 
 
 @cache
-def c_function(signature: Any, function: Callable[..., float]) -> Any:
+def _c_function(signature: Any, function: Callable[..., float]) -> Any:
     """Compile a C function once, and keep it on disk."""
     return numba.cfunc(signature, cache=True)(function)
 
 
-def through_map(
-    density: CompiledDensity,
-    made: ConditionalMap,
-    backend: str | None = None,  # noqa: ARG001  as all makers of densities take it
-) -> CompiledDensity:
+def with_arrays(
+    function: Callable[..., float], address: int, numbers: Sequence[float], arrays: Sequence[Any]
+) -> tuple[Any, Any]:
+    """Make a C function of a vector and its gradient, by one of these, numbers and pointers.
+
+    That takes, after the two pointers, the address of a density, the ``numbers``, and pointers to
+    the ``arrays``. What comes beside the result has to be kept as long as that.
+    """
+    double = numba.types.CPointer(numba.types.float64)
+    kinds = [numba.typeof(number) for number in (address, *numbers)]
+    kinds += [numba.types.CPointer(numba.from_dtype(array.dtype)) for array in arrays]
+    core = _c_function(numba.types.float64(double, double, *kinds), function)
+    pointers = [array.ctypes.data for array in arrays]
+    return at_addresses(core.address, (address, *numbers, *pointers))
+
+
+def through_map(density: CompiledDensity, made: ConditionalMap) -> CompiledDensity:
     """Give a density by the coordinates ``u`` of a map, ``z = T(u)``.
 
     Its log density has the log Jacobian of the map, so that log Z is the same.
@@ -91,23 +96,20 @@ def through_map(
     begins = np.cumsum([32, *map(np.size, whole)]), np.cumsum([0, *map(np.size, real)])
     ints = np.concatenate([sizes, *begins, *whole]).astype(np.uint32)
     return in_coordinates(
-        density, made, through_map, _CORE, _density_of_map,
-        (made.log_det_root,), (floats, arrays.loadings, ints),
+        density, made, through_map, _density_of_map, (made.log_det_root,),
+        (floats, arrays.loadings, ints),
     )  # fmt: skip
 
 
 def in_coordinates(
     density: CompiledDensity, made: CoordinateMap, maker: Callable[..., CompiledDensity],
-    signature: Any, function: Callable[..., float], numbers: Sequence[float], arrays: Sequence[Any],
+    function: Callable[..., float], numbers: Sequence[float], arrays: Sequence[Any],
 ) -> CompiledDensity:  # fmt: skip
-    """Give a density by the coordinates of a map, as a function of numbers and pointers has it.
+    """Give a density by the coordinates of a map, as a function has it (:func:`with_arrays`).
 
-    That has the ``signature`` of numba, and takes pointers to the coordinates and to the gradient,
-    the address of the density, the ``numbers``, and pointers to the ``arrays``. ``maker`` makes the
-    same of density and map.
+    ``maker`` makes the same of density and map.
     """
-    arguments = (density.address, *numbers, *(array.ctypes.data for array in arrays))
-    wrapper, core = at_addresses(c_function(signature, function).address, arguments)
+    wrapper, core = with_arrays(function, density.address, numbers, arrays)
     return replace(
         density,
         address=wrapper.address,

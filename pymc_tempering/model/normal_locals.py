@@ -26,8 +26,7 @@ from pymc_tempering.engine.path.normal_locals import (
 from pymc_tempering.engine.path.path import call_density, density_at
 from pymc_tempering.engine.path.sparse_precision import System
 from pymc_tempering.model.compile import CompiledDensity
-from pymc_tempering.model.machine_code import at_addresses
-from pymc_tempering.model.mapped import c_function, in_coordinates, through_map
+from pymc_tempering.model.mapped import in_coordinates, through_map, with_arrays
 from pymc_tempering.model.structure import Structure
 from pymc_tempering.types import FloatArray
 
@@ -46,10 +45,6 @@ and of those at which it is tried."""
 
 _INDEPENDENT = 1e-9
 """Singular value of a span, of the largest: of a level and a cycle they fall from 2e-3 to 1e-15."""
-
-_DOUBLE, _WHOLE = (numba.types.CPointer(t) for t in (numba.types.float64, numba.types.int64))
-_OF_GLOBALS = numba.types.float64(_DOUBLE, _DOUBLE, numba.types.int64, _WHOLE, _DOUBLE)
-_WITH_NORMALS = numba.types.float64(_DOUBLE, _DOUBLE, *(4 * (numba.types.int64,)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,13 +156,12 @@ class NormalLocals:
         of_system = s.globals, s.at, s.colours, s.begins, s.rows, s.filled
         ints = np.concatenate([sizes, *of_system]).astype(np.int64)
         floats = np.concatenate([self.place, self.steps, *map(np.ravel, self.span)])
-        core = c_function(_OF_GLOBALS, _density_of_globals)
-        arguments = self.density.address, ints.ctypes.data, floats.ctypes.data
-        wrapper, called = at_addresses(core.address, arguments)
+        arrays = ints, floats
+        wrapper, called = with_arrays(_density_of_globals, self.density.address, (), arrays)
         return replace(
             self.density, address=wrapper.address, dim=self.n_globals,
             start=self.place[self.structure.globals], _function=wrapper.ctypes,
-            _keep_alive=(self.density, wrapper, called, ints, floats),
+            _keep_alive=(self.density, wrapper, called, *arrays),
         )  # fmt: skip
 
     @cached_property
@@ -249,14 +243,10 @@ def _density_with_normals(
     return value
 
 
-def through_normal(
-    density: CompiledDensity,
-    made: NormalLocals,
-    backend: str | None = None,  # noqa: ARG001  as all makers of densities take it
-) -> CompiledDensity:
+def through_normal(density: CompiledDensity, made: NormalLocals) -> CompiledDensity:
     """Give a density by the coordinates of normal locals; log Z is the same."""
     by_coordinates = in_coordinates(
-        density, made, through_normal, _WITH_NORMALS, _density_with_normals,
+        density, made, through_normal, _density_with_normals,
         (made.marginal_by_law.address, made.dim, made.n_globals), (),
     )  # fmt: skip
     return replace(by_coordinates, n_each=made.n_each)

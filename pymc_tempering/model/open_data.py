@@ -31,35 +31,14 @@ from pymc_tempering.model.freeze import (
     starting_points,
 )
 from pymc_tempering.model.graph import density_graph, interpreted
-from pymc_tempering.model.machine_code import at_addresses, numba_mode, wrapper_key
+from pymc_tempering.model.machine_code import at_addresses, numba_mode, wrapped
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
 from pymc_tempering.model.verify import verify_density
 from pymc_tempering.private.of_pymc import resize_observed
-from pymc_tempering.private.of_pytensor import (
-    compile_keyed,
-    graph_key,
-    jitted,
-    never_merge,
-    without_key,
-)
+from pymc_tempering.private.of_pytensor import graph_key, jitted, never_merge
 
 __all__ = ["OpenDensity", "Refillable", "exact_array", "value_of", "with_observed"]
-
-_CORE = """
-def tempering_density_of_data(z_pointer, grad_pointer, table_pointer):
-    # {types}
-    z = carray(z_pointer, ({dim},))
-    grad = carray(grad_pointer, ({dim},))
-    table = carray(table_pointer, ({n_entries},))
-    try:
-        value, gradient = inner(z, {arrays})
-        for i in range({dim}):
-            grad[i] = gradient[i]
-        return value.item()
-    except Exception:
-        return -np.inf
-"""
 
 
 @intrinsic
@@ -182,23 +161,16 @@ class OpenDensity:
         self._core = None if in_python or not data else self._compile(keyed, points)
 
     def _compile(self, keyed: Any, points: PointMap) -> Any:
-        arrays, n = [], 0
+        arguments, n = ["z"], 0
         for i, of in enumerate(self._types):
             shape = "".join(f"table[{k}], " for k in range(n + 1, n + 1 + of.ndim))
-            arrays.append(f"carray(pointer(table[{n}]), ({shape}), type_{i})")
+            arguments.append(f"carray(pointer(table[{n}]), ({shape}), type_{i})")
             n += 1 + of.ndim
         dtypes = [np.dtype(of.dtype) for of in self._types]
-        source = _CORE.format(
-            dim=points.dim, types=list(map(str, dtypes)), n_entries=n, arrays=", ".join(arrays)
-        )
-        key, inner = wrapper_key(graph_key(keyed), source), without_key(keyed)
-        names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner}
-        names |= {f"type_{i}": dtype.type for i, dtype in enumerate(dtypes)} | {"pointer": pointer}
-        double = numba.types.CPointer(numba.types.float64)
-        table = numba.types.CPointer(numba.types.int64)
-        function = compile_keyed(source, "tempering_density_of_data", names, key)
-        signature = numba.types.float64(double, double, table)
-        return numba.cfunc(signature, cache=key is not None)(function)
+        names = {f"type_{i}": dtype.type for i, dtype in enumerate(dtypes)} | {"pointer": pointer}
+        # types are in the source, so that they are in the key
+        table = f"table = carray(table_pointer, ({n},))  # {list(map(str, dtypes))}"
+        return wrapped(keyed, points.dim, ", ".join(arguments), table, names)
 
     def at(self, model: pm.Model) -> CompiledDensity:
         """Give the density with the data that the model of construction has now.
@@ -366,7 +338,7 @@ def _lengths(
 
 
 def _elsewhere(
-    opened: pm.Model, names: list[str], growing: bool, frozen: pm.Model, _: str
+    opened: pm.Model, names: list[str], growing: bool, frozen: pm.Model
 ) -> CompiledDensity:
     return OpenDensity(opened, names, growing=growing, frozen=opened).at_frozen(frozen)
 

@@ -75,8 +75,6 @@ class Angles:
 
     def to_line(self, values: FloatArray) -> FloatArray:
         """Coordinates ``z`` of PyMC's values, both of shape (..., D)."""
-        if not self.index.size:
-            return values
         z = np.array(values, dtype=np.float64)
         turns = (z[..., self.index] - self.centre) / tau
         # the ends themselves have no finite coordinate
@@ -87,8 +85,6 @@ class Angles:
 
     def from_line(self, z: FloatArray) -> FloatArray:
         """PyMC's values, from -pi to pi, of coordinates ``z``, both of shape (..., D)."""
-        if not self.index.size:
-            return z
         values = np.array(z, dtype=np.float64)
         angle = self.centre + np.pi * np.tanh(0.5 * values[..., self.index])
         values[..., self.index] = angle - tau * np.round(angle / tau)
@@ -96,8 +92,6 @@ class Angles:
 
     def log_jacobian(self, z: FloatArray) -> FloatArray:
         """Log of the product of d theta / dz at ``z`` of shape (..., D), in nats."""
-        if not self.index.size:
-            return np.zeros(z.shape[:-1])
         line = z[..., self.index]
         slopes = np.log(tau) - np.logaddexp(0.0, line) - np.logaddexp(0.0, -line)
         return np.asarray(slopes.sum(axis=-1))
@@ -140,6 +134,12 @@ class PointMap:
         return cls(names, shapes, dtypes, initial, *own)
 
     @cached_property
+    def _changes(self) -> list[Angles | PartialCorrelations | Innovations]:
+        """What leads from coordinates to PyMC's values, one after the other, as far as there is."""
+        own = (each for each in (self.angles, self.correlations) if each.index.size)
+        return [*own, *([] if self.innovations is None else [self.innovations])]
+
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Number of entries of every value variable."""
         return tuple(int(np.prod(shape)) for shape in self.shapes)
@@ -153,23 +153,24 @@ class PointMap:
         """Flat vector of shape (D,) of a point; entries other than value variables are ignored."""
         values = [np.ravel(np.asarray(point[name], dtype=np.float64)) for name in self.names]
         line = np.concatenate(values)
-        line = line if self.innovations is None else self.innovations.to_line(line)
-        line = self.correlations.to_line(self.angles.to_line(line))
+        for change in reversed(self._changes):
+            line = change.to_line(line)
         return line if self.map is None else self.map.to_base(line)
 
     def values(self, z: FloatArray) -> FloatArray:
         """PyMC's values of flat vectors, both of shape (..., D), one variable after another."""
         line = z if self.map is None else self.map.from_base(z)
-        values = self.angles.from_line(self.correlations.from_line(line))
-        return values if self.innovations is None else self.innovations.from_line(values)
+        for change in self._changes:
+            line = change.from_line(line)
+        return line
 
     def log_jacobian(self, z: FloatArray) -> FloatArray:
         """Log of the Jacobian of PyMC's values by flat vectors (n, D), in nats, shape (n,)."""
         line, log_det = (z, 0.0) if self.map is None else self.map.forward(z)
-        own = self.angles.log_jacobian(line) + self.correlations.log_jacobian(line)
-        if self.innovations is not None:
-            values = self.angles.from_line(self.correlations.from_line(line))
-            own = own + self.innovations.log_jacobian(values)
+        own = np.zeros(line.shape[:-1])
+        for change in self._changes:
+            own = own + change.log_jacobian(line)
+            line = change.from_line(line)
         return np.asarray(log_det + own)
 
     def unravel(self, z: FloatArray) -> dict[str, np.ndarray]:
@@ -195,15 +196,12 @@ class PointMap:
             # whole numbers alone: the flat vector is of doubles all the same
             z = pt.vector(joined.name, dtype="float64", shape=joined.type.shape)
             return graph_replace(graphs, {joined: z.astype(joined.dtype)}, strict=False), z
-        is_own = not self.angles.index.size and not self.correlations.index.size
-        if is_own and self.innovations is None:
+        if not self._changes:
             return list(graphs), joined
-        z = joined.type(joined.name)
-        line, of_correlations = self.correlations.graph(z)
-        values, log_det = self.angles.graph(line)
-        log_det += of_correlations
-        if self.innovations is not None:
-            values, more = self.innovations.graph(values)
+        z = values = joined.type(joined.name)
+        log_det: Any = 0.0
+        for change in self._changes:
+            values, more = change.graph(values)
             log_det += more
         first, *rest = graph_replace(graphs, {joined: values}, strict=False)
         return [first + log_det, *rest], z

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI, pareto_k, systematic_indices
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.one_mode import OneMode, one_mode
-from pymc_tempering.references.quality import FAIR, delta_at, trimmed_variance
+from pymc_tempering.references.quality import FAIR, trimmed_variance
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -180,7 +181,7 @@ def defensive_weights(
     log_wide = -0.5 * squares / wider**2 - base.dim * math.log(wider) - constant
     log_mixture = np.logaddexp(math.log1p(-WIDE_SHARE) + log_base, math.log(WIDE_SHARE) + log_wide)
     z = base.from_base(u)
-    weights = delta_at(density, z, log_mixture)
+    weights = density_at(density.address, z)[0] - log_mixture
     return z, weights, (weights + log_mixture - log_base)[~is_wide]
 
 

@@ -182,13 +182,6 @@ def _density_scaled(
     return value + log_det
 
 
-_DOUBLE, _INT = (numba.types.CPointer(t) for t in (numba.types.float64, numba.types.int64))
-_WHOLE = numba.types.int64
-_CORE = numba.types.float64(
-    _DOUBLE, _DOUBLE, _WHOLE, _WHOLE, _WHOLE, _WHOLE, _WHOLE, _INT, _INT, _DOUBLE, _DOUBLE, _DOUBLE
-)
-
-
 def _by_pointers(  # noqa: PLR0913 - arrays and their shapes, one by one
     u_pointer: Any, grad_pointer: Any, target: Any, dim: Any, n: Any, m: Any, q: Any,
     values: Any, scales: Any, numbers: Any, slopes: Any, laws: Any,
@@ -201,18 +194,14 @@ def _by_pointers(  # noqa: PLR0913 - arrays and their shapes, one by one
     )  # fmt: skip
 
 
-def scaled(
-    density: CompiledDensity,
-    made: LocalScales,
-    backend: str | None = None,  # noqa: ARG001  as all makers of densities take it
-) -> CompiledDensity:
+def scaled(density: CompiledDensity, made: LocalScales) -> CompiledDensity:
     """Give a density by coordinates in which values have one width each; log Z is the same."""
     numbers = np.column_stack([made.numbers[:, 0], np.exp(made.numbers[:, 1:])])
     of_map = made.values, made.scales, numbers, made.slopes, made.laws
     arrays: Sequence[Any] = [np.ascontiguousarray(array) for array in of_map]
     sizes = density.dim, *made.scales.shape, len(made.laws)
     density = replace(density, start=made.place)
-    return in_coordinates(density, made, scaled, _CORE, _by_pointers, sizes, arrays)
+    return in_coordinates(density, made, scaled, _by_pointers, sizes, arrays)
 
 
 def find_local_scales(density: CompiledDensity) -> tuple[LocalScales | None, int]:

@@ -28,7 +28,7 @@ from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import BoolArray, FloatArray
 
 __all__ = ["COARSE", "EXACT", "FAIR", "GAIN", "GOOD", "LADDER", "N_DRAWS", "N_IMPORTANCE", "N_MANY",
-           "N_ROUGH", "TRIMMED", "Elbo", "ImportanceEvidence", "barrier_of", "delta_at",
+           "N_ROUGH", "TRIMMED", "Elbo", "ImportanceEvidence", "barrier_of",
            "evaluate_elbo", "has_gradient", "importance_evidence", "log_weights",
            "trimmed_variance", "variance_of_barrier", "variance_of_rejection"]  # fmt: skip
 
@@ -91,11 +91,6 @@ def has_gradient(values: FloatArray, grads: FloatArray) -> BoolArray:
     return np.isfinite(values) & (np.abs(grads) < 1e150).all(axis=1)
 
 
-def delta_at(density: Density, z: FloatArray, log_base: FloatArray) -> FloatArray:
-    """Return ``log_target - log_base`` at the rows of ``z``."""
-    return density_at(density.address, z)[0] - log_base
-
-
 def evaluate_elbo(
     density: Density, base: GaussianBase, rng: np.random.Generator, n_draws: int = 1000,
     trimmed: float = 0.0,
@@ -114,7 +109,7 @@ def evaluate_elbo(
     half = rng.standard_normal((max(n_draws // 2, 2), base.dim))
     u = np.concatenate([half, -half])
     log_base = -0.5 * (u * u).sum(axis=1) - base.log_det_scale - 0.5 * base.dim * LOG_2PI
-    delta = delta_at(density, base.from_base(u), log_base)
+    delta = density_at(density.address, base.from_base(u))[0] - log_base
     delta = np.sort(delta[np.isfinite(delta)])
     if not delta.size:
         return Elbo(-math.inf, math.inf)
@@ -133,7 +128,7 @@ def log_weights(
     200 draws tell V of a transport map.
     """
     z = shape.from_base(rng.standard_normal((n, shape.dim)))
-    return delta_at(density, z, shape.log_density(z))
+    return density_at(density.address, z)[0] - shape.log_density(z)
 
 
 def trimmed_variance(delta: FloatArray) -> float:
@@ -176,7 +171,7 @@ def importance_evidence(
     images = z[None] if orbit is None else orbit.images(z)
     logs = [mode.log_density(images) for mode in modes]
     log_mixture = logsumexp(logs, axis=(0, 1)) - np.log(len(modes) * len(images))
-    log_weights = delta_at(density, z, log_mixture)
+    log_weights = density_at(density.address, z)[0] - log_mixture
     value = float(logsumexp(log_weights) - np.log(len(z)))
     if not np.isfinite(value):
         return UNKNOWN._replace(n_gradients=len(z))

@@ -15,9 +15,10 @@ from scipy.special import chdtri, logsumexp
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.orbit import Orbit
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.references.local import LocalFit
-from pymc_tempering.references.quality import COARSE, GOOD, N_ROUGH, delta_at, evaluate_elbo
+from pymc_tempering.references.quality import COARSE, GOOD, N_ROUGH, evaluate_elbo
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
@@ -65,9 +66,8 @@ def owner(fits: Sequence[LocalDensity], z: FloatArray) -> IntArray:
 
 def unexplained(density: Density, fits: Sequence[LocalDensity], z: FloatArray) -> FloatArray:
     """``log_target`` less the log of the sum of all components, nats at the rows of ``z``."""
-    return delta_at(
-        density, z, logsumexp([(f.log_zeta or 0.0) + f.log_density(z) for f in fits], axis=0)
-    )
+    explained = logsumexp([(f.log_zeta or 0.0) + f.log_density(z) for f in fits], axis=0)
+    return density_at(density.address, z)[0] - explained
 
 
 def one_place(fits: Sequence[GaussianBase]) -> bool:
@@ -94,7 +94,7 @@ def along(density: Density, a: FloatArray, b: FloatArray, n_points: int = N_ON_L
     Outside of the support they are ``-inf``.
     """
     t = np.linspace(0.0, 1.0, n_points + 2)[:, None]
-    values = delta_at(density, (1.0 - t) * a + t * b, np.zeros(t.size))
+    values = density_at(density.address, (1.0 - t) * a + t * b)[0]
     return np.where(np.isnan(values), -np.inf, values)
 
 

@@ -21,9 +21,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.references.local import LocalFit
 from pymc_tempering.references.prepared import N_SEARCHES
-from pymc_tempering.references.quality import FAIR, delta_at
+from pymc_tempering.references.quality import FAIR
 from pymc_tempering.references.same_mode import which_mode
 from pymc_tempering.references.starts import Surroundings, pulled_inside
 from pymc_tempering.references.survey import NEGLIGIBLE, Proposal, Survey
@@ -118,7 +119,7 @@ def along_lines(prior_points: FloatArray) -> StartSource:
         for k in range(n_lines):
             line = np.repeat(mode.end[None], len(prior_points), axis=0)
             line[:, k] = np.sort(prior_points[:, k])
-            values = np.append(delta_at(survey.density, line, np.zeros(len(line))), mode.value)
+            values = np.append(density_at(survey.density.address, line)[0], mode.value)
             survey.spent["ascents"] += len(line)
             order = np.argsort(np.append(line[:, k], mode.end[k]))
             on_line = np.concatenate([[-np.inf], values[order], [-np.inf]])

@@ -11,6 +11,7 @@ import numpy as np
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.orbit import Orbit
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.numerics import pareto_k
@@ -25,7 +26,6 @@ from pymc_tempering.references.quality import (
     GAIN,
     GOOD,
     N_MANY,
-    delta_at,
     evaluate_elbo,
     log_weights,
 )
@@ -179,7 +179,7 @@ def falls_like_a_power(density: Density, fit: GaussianBase) -> bool:
     steps = np.diag(fit.standard_deviation)
     directions = np.concatenate([steps, -steps])
     near, far = (
-        delta_at(density, fit.mean + distance * directions, np.zeros(len(directions)))
+        density_at(density.address, fit.mean + distance * directions)[0]
         for distance in (10.0, 100.0)
     )
     both = np.isfinite(near) & np.isfinite(far)

@@ -128,12 +128,6 @@ def _density_unwound(
     return value + log_det
 
 
-_DOUBLE, _INT = (numba.types.CPointer(t) for t in (numba.types.float64, numba.types.int64))
-_CORE = numba.types.float64(
-    _DOUBLE, _DOUBLE, numba.types.int64, numba.types.int64, numba.types.int64, _INT, _DOUBLE
-)
-
-
 def _by_pointers(
     u_pointer: Any, grad_pointer: Any, target: Any, dim: Any, n: Any, index: Any, centres: Any
 ) -> Any:
@@ -143,16 +137,12 @@ def _by_pointers(
     )  # fmt: skip
 
 
-def unwound(
-    density: CompiledDensity,
-    made: Windings,
-    backend: str | None = None,  # noqa: ARG001  as all makers of densities take it
-) -> CompiledDensity:
+def unwound(density: CompiledDensity, made: Windings) -> CompiledDensity:
     """Give a density by coordinates in which its bands are straight; log Z is the same."""
     index = np.ascontiguousarray(made.index, dtype=np.int64)
     centres = np.stack([made.straight.centre, made.model.centre], axis=1)
     sizes, arrays = (density.dim, len(index)), (index, centres)
-    return in_coordinates(density, made, unwound, _CORE, _by_pointers, sizes, arrays)
+    return in_coordinates(density, made, unwound, _by_pointers, sizes, arrays)
 
 
 def find_windings(density: CompiledDensity) -> tuple[Windings | None, int]:

@@ -10,7 +10,7 @@ from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.transport import MEAN, SCALE, SKEW, TransportMap
 from pymc_tempering.references import third_order
-from pymc_tempering.references.quality import delta_at, evaluate_elbo, log_weights
+from pymc_tempering.references.quality import evaluate_elbo, log_weights
 from pymc_tempering.references.third_order import THE_TARGET, third_order_fit
 
 LOG_Z = 0.8
@@ -58,8 +58,7 @@ AT_MAXIMUM = GaussianBase(
 
 def log_z_of(density, shape, rng, n=4000):
     """Log mean weight of n draws of a shape, and its standard error."""
-    z = shape.from_base(rng.standard_normal((n, shape.dim)))
-    delta = delta_at(density, z, shape.log_density(z))
+    delta = log_weights(density, shape, rng, n)
     weights = np.exp(delta - delta.max())
     error = weights.std() / weights.mean() / np.sqrt(n)
     return float(np.log(weights.mean()) + delta.max()), float(error)
