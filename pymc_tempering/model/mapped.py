@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import numba
-import numpy as np
+from numba import carray
 
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays, density_through
@@ -22,38 +22,27 @@ from pymc_tempering.model.point import CoordinateMap
 __all__ = ["in_coordinates", "through_map", "with_arrays"]
 
 
-def _density_of_map(
-    u_pointer: Any, grad_pointer: Any, target: Any, log_det: Any,
-    floats_pointer: Any, loadings: Any, ints_pointer: Any,
+def _density_of_map(  # noqa: PLR0913 - arrays and their sizes, one by one
+    u_pointer: Any, grad_pointer: Any, target: Any, log_det: Any, k: Any, n: Any, n_nodes: Any,
+    n_functions: Any, n_out: Any, n_bent: Any, n_pairs: Any, n_parents: Any, n_summed: Any,
+    n_in_sd: Any, n_used: Any, order: Any, begins: Any, parents: Any, summed: Any, in_sd: Any,
+    used: Any, mean: Any, root: Any, nodes: Any, lengths: Any, trend: Any, weights: Any,
+    affine: Any, constants: Any, loadings: Any, shift: Any, log_scale: Any, skew: Any, tail: Any,
+    linear: Any, bend: Any, scale: Any, pair: Any, width: Any,
 ) -> Any:  # fmt: skip
-    sizes = numba.carray(ints_pointer, (32,)).astype(np.int64)
-    k, n, n_nodes, n_functions, n_out, n_bent, n_pairs = (
-        sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6]
-    )  # fmt: skip
-    # where each array begins among the whole numbers and among the real ones, and the last ends
-    b, a = sizes[7:14], sizes[14:]
-    ints, f = numba.carray(ints_pointer, (b[6],)), numba.carray(floats_pointer, (a[17],))
+    dim = k + n
     m = Arrays(
-        ints[b[0] : b[1]], ints[b[1] : b[2]], ints[b[2] : b[3]], ints[b[3] : b[4]],
-        ints[b[4] : b[5]], ints[b[5] : b[6]],
-        f[a[0] : a[1]],  # mean
-        f[a[1] : a[2]].reshape((k, k)),  # root
-        f[a[2] : a[3]].reshape((n_nodes, k)),  # nodes
-        f[a[3] : a[4]],  # lengths
-        f[a[4] : a[5]].reshape((1 + k, n_functions)),  # trend
-        f[a[5] : a[6]].reshape((n_nodes, n_functions)),  # weights
-        f[a[6] : a[7]].reshape((n, 1 + k)),  # affine
-        f[a[7] : a[8]],  # constants
-        numba.carray(loadings, (n_functions, n_out)),
-        f[a[8] : a[9]], f[a[9] : a[10]], f[a[10] : a[11]],  # shift, log_scale, skew
-        f[a[11] : a[12]].reshape((k, 2)),  # tail
-        f[a[12] : a[13]].reshape((k, k)),  # linear
-        f[a[13] : a[14]].reshape((n_bent, n_bent, n_bent)),  # bend
-        f[a[14] : a[15]].reshape((k, k)),  # scale
-        f[a[15] : a[16]].reshape((n_pairs, 2)),  # pair
-        f[a[16] : a[17]],  # width
+        carray(order, (dim,)), carray(begins, (n + 1,)), carray(parents, (n_parents,)),
+        carray(summed, (n_summed,)), carray(in_sd, (n_in_sd,)), carray(used, (n_used,)),
+        carray(mean, (k,)), carray(root, (k, k)), carray(nodes, (n_nodes, k)),
+        carray(lengths, (k,)), carray(trend, (1 + k, n_functions)),
+        carray(weights, (n_nodes, n_functions)), carray(affine, (n, 1 + k)),
+        carray(constants, (n_out,)), carray(loadings, (n_functions, n_out)),
+        carray(shift, (dim,)), carray(log_scale, (dim,)), carray(skew, (dim,)),
+        carray(tail, (k, 2)), carray(linear, (k, k)), carray(bend, (n_bent, n_bent, n_bent)),
+        carray(scale, (k, k)), carray(pair, (n_pairs, 2)), carray(width, (dim,)),
     )  # fmt: skip
-    u, grad = numba.carray(u_pointer, (k + n,)), numba.carray(grad_pointer, (k + n,))
+    u, grad = carray(u_pointer, (dim,)), carray(grad_pointer, (dim,))
     return density_through(target, m, u, grad) + log_det
 
 
@@ -84,21 +73,14 @@ def through_map(density: CompiledDensity, made: ConditionalMap) -> CompiledDensi
 
     Its log density has the log Jacobian of the map, so that log Z is the same.
     """
-    arrays = made.arrays
-    flat = {name: np.ravel(array) for name, array in arrays._asdict().items() if name != "loadings"}
-    # whole numbers come first
-    whole, real = list(flat.values())[:6], list(flat.values())[6:]
-    floats = np.concatenate(real)
+    a = made.arrays
     sizes = (
-        made.n_globals, made.dim - made.n_globals, len(arrays.nodes), arrays.trend.shape[1],
-        arrays.constants.size, len(arrays.bend), len(arrays.pair),
+        made.n_globals, made.dim - made.n_globals, len(a.nodes), a.trend.shape[1],
+        a.constants.size, len(a.bend), len(a.pair), a.parents.size, a.summed.size, a.in_sd.size,
+        a.used.size,
     )  # fmt: skip
-    begins = np.cumsum([32, *map(np.size, whole)]), np.cumsum([0, *map(np.size, real)])
-    ints = np.concatenate([sizes, *begins, *whole]).astype(np.uint32)
-    return in_coordinates(
-        density, made, through_map, _density_of_map, (made.log_det_root,),
-        (floats, arrays.loadings, ints),
-    )  # fmt: skip
+    numbers = (made.log_det_root, *sizes)
+    return in_coordinates(density, made, through_map, _density_of_map, numbers, a)
 
 
 def in_coordinates(

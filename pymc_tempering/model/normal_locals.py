@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numba
 import numpy as np
+from numba import carray
 from scipy import sparse
 
 from pymc_tempering.engine.guard import density_guard
@@ -151,13 +151,13 @@ class NormalLocals:
     def marginal(self) -> CompiledDensity:
         """The density of the globals alone; only its address and what keeps it alive count."""
         s = self.structure.system
-        sizes = (len(s.globals), len(s.at), self.dim, len(s.rows), s.n_hubs,
-                 len(self.span.matrices))  # fmt: skip
-        of_system = s.globals, s.at, s.colours, s.begins, s.rows, s.filled
-        ints = np.concatenate([sizes, *of_system]).astype(np.int64)
-        floats = np.concatenate([self.place, self.steps, *map(np.ravel, self.span)])
-        arrays = ints, floats
-        wrapper, called = with_arrays(_density_of_globals, self.density.address, (), arrays)
+        n_entries, n_matrices = len(s.rows), len(self.span.matrices)
+        numbers = len(s.globals), len(s.at), self.dim, n_entries, s.n_hubs, n_matrices
+        ints = s.globals, s.at, s.colours, s.begins, s.rows, s.filled
+        arrays = [np.ascontiguousarray(array, dtype=np.int64) for array in ints]
+        arrays += map(np.ascontiguousarray, (self.place, self.steps, *self.span))
+        address = self.density.address
+        wrapper, called = with_arrays(_density_of_globals, address, numbers, arrays)
         return replace(
             self.density, address=wrapper.address, dim=self.n_globals,
             start=self.place[self.structure.globals], _function=wrapper.ctypes,
@@ -206,36 +206,31 @@ def _span(s: System, entries: FloatArray, along: FloatArray) -> Span:
     return Span(matrices, change, np.linalg.pinv(change.T), along)
 
 
-def _density_of_globals(
-    g_pointer: Any, grad_pointer: Any, target: Any, ints_pointer: Any, floats_pointer: Any
-) -> Any:
-    sizes = numba.carray(ints_pointer, (6,))
-    k, n, dim, n_entries, n_hubs, r = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]
-    a = 6 + k
-    b = a + 3 * n + 1
-    c = dim + k
-    d = c + r * n_entries
-    e, f = d + r * n, d + 2 * r * n
-    ints = numba.carray(ints_pointer, (b + 2 * n_entries,))
-    floats = numba.carray(floats_pointer, (f + n,))
+def _density_of_globals(  # noqa: PLR0913 - arrays and their sizes, one by one
+    g_pointer: Any, grad_pointer: Any, target: Any, k: Any, n: Any, dim: Any, n_entries: Any,
+    n_hubs: Any, r: Any, of_globals: Any, at: Any, colours: Any, begins: Any, rows: Any,
+    filled: Any, place: Any, steps: Any, matrices: Any, changes: Any, by_change: Any, along: Any,
+) -> Any:  # fmt: skip
+    nothing = carray(at, (0,))
     system = System(
-        ints[a : a + n], ints[6:a], ints[a + n : a + 2 * n], n_hubs, ints[a + 2 * n : b],
-        ints[b : b + n_entries], ints[b + n_entries :], ints[:0], ints[:0],
+        carray(at, (n,)), carray(of_globals, (k,)), carray(colours, (n,)), n_hubs,
+        carray(begins, (n + 1,)), carray(rows, (n_entries,)), carray(filled, (n_entries,)),
+        nothing, nothing,
     )  # fmt: skip
     span = Span(
-        floats[c:d].reshape((r, n_entries)), floats[d:e].reshape((r, n)),
-        floats[e:f].reshape((r, n)), floats[f:],
+        carray(matrices, (r, n_entries)), carray(changes, (r, n)), carray(by_change, (r, n)),
+        carray(along, (n,)),
     )  # fmt: skip
     return density_of_globals(
-        target, system, span, floats[:dim], floats[dim:c],
-        numba.carray(g_pointer, (k,)), numba.carray(grad_pointer, (k,)),
+        target, system, span, carray(place, (dim,)), carray(steps, (k,)),
+        carray(g_pointer, (k,)), carray(grad_pointer, (k,)),
     )  # fmt: skip
 
 
 def _density_with_normals(
     u_pointer: Any, grad_pointer: Any, _: Any, by_law: Any, dim: Any, k: Any
 ) -> Any:  # fmt: skip
-    u, grad = numba.carray(u_pointer, (dim,)), numba.carray(grad_pointer, (dim,))
+    u, grad = carray(u_pointer, (dim,)), carray(grad_pointer, (dim,))
     value = call_density(by_law, u[:k], grad[:k])
     for j in range(k, dim):
         value -= 0.5 * u[j] * u[j]
