@@ -27,7 +27,6 @@ from pymc_tempering.model.compile import prior_points
 from pymc_tempering.model.open_data import OpenDensity
 from pymc_tempering.references import importance
 from pymc_tempering.references.full_rank import fit_gaussian
-from pymc_tempering.references.one_mode import one_mode
 
 TARGET, MOST_DRAWS = 0.02, 60_000
 V_BOUNDS = (0.0, 0.05, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
@@ -77,7 +76,9 @@ def weighed(shape, number, seed, args):
         checked = list(zip(*long_runs(shape, seed, args), strict=True))
     for i, y in enumerate(shape.data):
         density_of.fill({"y": y})
-        mode = one_mode(density, density.start, points, np.random.default_rng(i), 16, np.inf)
+        mode = importance.one_mode(
+            density, density.start, points, np.random.default_rng(i), 16, np.inf
+        )
         if mode.base is None:
             console.print(f"{shape.name}, data set {i}: {mode.doubt}")
             continue

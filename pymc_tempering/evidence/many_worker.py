@@ -36,9 +36,9 @@ from pymc_tempering.references.importance import (
     QuickEvidence,
     evidence_at_mode,
     evidence_from,
+    mode_near,
     quick_evidence,
 )
-from pymc_tempering.references.one_mode import mode_near
 from pymc_tempering.references.quality import FAIR
 from pymc_tempering.types import FloatArray
 

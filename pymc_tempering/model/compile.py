@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -103,7 +103,7 @@ class CompiledDensity:
         """
         if Innovations.of(self.model, self.points.initial) is None:
             return None
-        return _non_centred(self.model, self.backend)
+        return compile_frozen(self.model, self.backend, by_innovations=True)
 
     def value_and_grad(self, z: FloatArray) -> tuple[float, FloatArray]:
         """Log density (nats) and gradient of shape (D,) at ``z`` of shape (D,).
@@ -202,12 +202,8 @@ def compile_frozen(
         points = replace(points, innovations=Innovations.of(frozen, points.initial))
     with naming_shapes(frozen):
         term = frozen.logp()
-    made_by = (_non_centred if by_innovations else compile_frozen), (frozen,)
+    made_by = partial(compile_frozen, by_innovations=by_innovations), (frozen,)
     return _compile(frozen, points, term, made_by, backend)
-
-
-def _non_centred(frozen: pm.Model, backend: str | None = None) -> CompiledDensity:
-    return compile_frozen(frozen, backend, by_innovations=True)
 
 
 def _content(model: pm.Model, discrete: bool = False) -> list[Any]:

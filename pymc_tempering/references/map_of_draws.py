@@ -27,7 +27,7 @@ from pymc_tempering.engine.path.transport import (
 from pymc_tempering.numerics import LOG_2PI, log_t_constant
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["MOST_DIM", "StudentFits", "map_of_draws", "student_fits"]
+__all__ = ["MOST_DIM", "StudentFits", "map_of_draws", "student_fits", "terms_of"]
 
 MOST_DIM = 100
 """Coordinates beyond which it is not tried."""
@@ -88,7 +88,7 @@ def map_of_draws(draws: FloatArray, n_effective: float) -> TransportMap | None:
     bends = any(b != NOTHING or (kind == SCALE and a != NOTHING) for _, kind, a, b, _ in rows)
     in_z = np.empty_like(root)
     in_z[:, order] = root
-    terms = _sorted(rows)
+    terms = terms_of(rows)
     # coordinates that others give to all digits leave nothing to fit
     if not np.isfinite(terms.coefficients).all() or not np.linalg.slogdet(in_z / sd)[0]:
         return None
@@ -96,13 +96,14 @@ def map_of_draws(draws: FloatArray, n_effective: float) -> TransportMap | None:
     tails = _tails(normal.to_base(kept), n_independent)
     if not bends and not tails:
         return None
-    return replace(normal, terms=_sorted(_with_tails(rows, tails)))
+    return replace(normal, terms=terms_of(_with_tails(rows, tails)))
 
 
 type _Row = tuple[int, int, int, int, float]
 
 
-def _sorted(rows: Sequence[_Row]) -> Terms:
+def terms_of(rows: Sequence[_Row]) -> Terms:
+    """Terms in the order that a map takes, of output, kind, two factors and coefficient each."""
     rows = sorted(rows, key=lambda row: row[:2])
     return Terms(np.array([row[:4] for row in rows]), np.array([row[4] for row in rows]))
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -18,6 +18,7 @@ from pymc_tempering.types import FloatArray
 
 __all__ = [
     "first_mixture",
+    "mixture_of_draws",
     "mixture_of_maps",
     "refined_mixture",
     "swap_rejection",
@@ -28,6 +29,15 @@ __all__ = [
 
 _PRIOR_DRAWS = 5.0
 """What each fit counts for beside draws of the target."""
+
+MOST_COMPONENTS = 12
+"""Of a mixture of draws; its criterion asks for fewer, unless a round has far more draws."""
+
+MOST_DRAWS = 2000
+"""Draws that one is made of, evenly spaced: with five labels in any order each has 120 images."""
+
+N_ROUNDS = 8
+"""Rounds in which its draws are moved to images where it is high, and it to the draws."""
 
 
 def first_mixture(fits: Sequence[LocalDensity], orbit: Orbit | None = None) -> Mixture:
@@ -120,6 +130,65 @@ def with_known(mixture: Mixture, known: Mixture) -> Mixture:
     others = [fit for fit, is_lost in zip(known.fits, lost, strict=True) if is_lost]
     weights = _with_floor(np.append(mixture.weights, np.zeros(len(others))))
     return replace(mixture, fits=(*mixture.fits, *others), weights=weights)
+
+
+def mixture_of_draws(mixture: Mixture, positions: FloatArray, n_effective: float) -> Mixture | None:
+    """Fit as many Gaussians to draws (n, D) as these tell apart; None if they are too few for one.
+
+    Components of a mixture model that empty, split or trade places have shapes that no Gaussian at
+    a maximum has. Several Gaussians have, and with exchanged labels divided out a few hundred draws
+    are enough.
+
+    ``mixture`` has the images, and the defensive component. ``n_effective`` of the draws count as
+    independent. The number of components has the largest likelihood less half of the log of these
+    for each coefficient (Schwarz 1978); it grows until it does not pay.
+    """
+    dim, rng = mixture.dim, np.random.default_rng(0)
+    z = positions[np.isfinite(positions).all(axis=1)]
+    z = mixture.at_home(z[np.linspace(0, len(z) - 1, min(len(z), MOST_DRAWS)).astype(np.int64)])
+    n_effective = min(n_effective, float(len(z)))
+    units, shares = z.std(axis=0), np.ones((len(z), 1))
+    best, score = None, -np.inf
+    # fewer than ten draws for each coordinate say nothing of a covariance
+    for k in range(1, min(MOST_COMPONENTS, int(n_effective / (10 * dim))) + 1):
+        for _ in range(N_ROUNDS):
+            for _ in range(4):
+                fits, weights = _of_shares(z, shares, n_effective / len(z), units)
+                parts = np.stack([fit.log_density(z) for fit in fits], axis=1) + np.log(weights)
+                shares = np.exp(parts - logsumexp(parts, axis=1, keepdims=True))
+            found = replace(mixture, fits=fits, weights=weights)
+            z = found.at_image(z, rng)
+        logs = found.log_fits(z)
+        n_coefficients = k * (1 + dim * (dim + 3) // 2) - 1
+        new = n_effective * logs.mean() - 0.5 * n_coefficients * np.log(n_effective)
+        if new <= score:
+            break
+        best, score = found, new
+        # the next one begins with those that these explain least
+        worst = logs < np.quantile(logs, 1.0 / (k + 1))
+        shares = np.column_stack([np.where(worst[:, None], 0.0, shares), worst])
+    return best
+
+
+def _of_shares(
+    z: FloatArray, shares: FloatArray, independent: float, units: FloatArray
+) -> tuple[tuple[GaussianBase, ...], FloatArray]:
+    """Gaussians of draws (n, D) by the shares (n, k) that they have in them, and their weights.
+
+    Correlations are shrunk as by half as many draws without any as there are coordinates.
+    """
+    fits = []
+    totals = shares.sum(axis=0) + 1e-9
+    for share, total in zip(shares.T, totals, strict=True):
+        mean = share @ z / total
+        centred = z - mean
+        covariance = (share[:, None] * centred).T @ centred / total
+        kept = total * independent / (total * independent + 0.5 * (z.shape[1] + 2))
+        variances = np.diagonal(covariance) * kept + (1.0 - kept) * (0.1 * units) ** 2
+        covariance = kept * covariance
+        np.fill_diagonal(covariance, variances)
+        fits.append(GaussianBase.from_moments(mean, covariance))
+    return tuple(fits), totals / totals.sum()
 
 
 def swap_rejection(delta_reference: FloatArray, delta_target: FloatArray) -> float:

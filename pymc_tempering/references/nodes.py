@@ -129,18 +129,18 @@ def profiles(nested: NestedLaplace, made: ConditionalMap) -> FloatArray:
 
     In nats above what it is in the middle; -inf where there is no mode of the locals.
     """
-    return np.array([_profile(nested, made, i) for i in range(made.n_globals)])
-
-
-def _profile(nested: NestedLaplace, made: ConditionalMap, i: int) -> FloatArray:
     k, places = made.n_globals, np.arange(-FARTHEST, FARTHEST + 1)
-    u = np.zeros((len(places), k))
-    u[:, i] = places
+    law = alone(made.arrays.mean, made.arrays.root, made.laws)
+    units = np.sqrt((made.arrays.root**2).sum(axis=1))
     # the middle first, from which the others start
     order = np.argsort(np.abs(places), kind="stable")
-    g, log_det = alone(made.arrays.mean, made.arrays.root, made.laws).forward(u)
-    solved = nested.at(g[order], np.sqrt((made.arrays.root**2).sum(axis=1)))
-    log_mass = np.empty(len(places))
-    log_mass[order] = solved.log_marginal + log_det[order]
-    middle = log_mass[order[0]]
-    return log_mass - middle if np.isfinite(middle) else np.full(len(places), -np.inf)
+    log_mass = np.full((k, len(places)), -np.inf)
+    for i in range(k):
+        u = np.zeros((len(places), k))
+        u[:, i] = places
+        g, log_det = law.forward(u)
+        along = np.empty(len(places))
+        along[order] = nested.at(g[order], units).log_marginal + log_det[order]
+        if np.isfinite(middle := along[order[0]]):
+            log_mass[i] = along - middle
+    return log_mass

@@ -47,11 +47,6 @@ class Looked(NamedTuple):
     points: FloatArray
     least: FloatArray
 
-    @classmethod
-    def nowhere(cls, dim: int) -> "Looked":
-        """Before the first start."""
-        return cls(np.empty((0, dim)), np.empty(0))
-
     def and_at(self, points: FloatArray, least: FloatArray) -> "Looked":
         """Add starts, until there are a million numbers: those beyond have found nothing."""
         if self.points.size >= 1_000_000:

@@ -77,7 +77,7 @@ class Survey:
         self.basins, self.known = Basins(density), KnownModes(density)
         self.flanks = Starts(np.empty((0, density.dim)), np.empty(0), np.empty((0, density.dim)))
         self.flanks_are_counted = False
-        self.looked = Looked.nowhere(density.dim)
+        self.looked = Looked(np.empty((0, density.dim)), np.empty(0))
         self.spent: Counter[str] = Counter()
         self.orbit: Orbit | None = None
         self.is_known = False

@@ -23,8 +23,9 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.residuals import LEAST_SKEW, MOST_SKEW
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.engine.path.transport import MEAN, NOTHING, SCALE, SKEW, Terms, TransportMap
+from pymc_tempering.engine.path.transport import MEAN, NOTHING, SCALE, SKEW, TransportMap
 from pymc_tempering.references.local import Shape
+from pymc_tempering.references.map_of_draws import terms_of
 from pymc_tempering.references.quality import EXACT, GAIN, TRIMMED, has_gradient, trimmed_variance
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
@@ -72,9 +73,7 @@ class _Map:
             *((i, SCALE, j, NOTHING, self.scale[i, j]) for i, j in of_scales),
             *((i, SKEW, NOTHING, NOTHING, k) for i, k in enumerate(self.skew) if k),
         ]
-        rows.sort(key=lambda row: row[:2])
-        what = np.array([row[:4] for row in rows])
-        return TransportMap(self.mean, self.root, Terms(what, np.array([row[4] for row in rows])))
+        return TransportMap(self.mean, self.root, terms_of(rows))
 
     def gaussian(self) -> GaussianBase:
         """The Gaussian that a map without terms of third order is."""

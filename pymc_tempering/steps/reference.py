@@ -29,6 +29,7 @@ from pymc_tempering.references.fit import n_independent
 from pymc_tempering.references.map_of_draws import map_of_draws
 from pymc_tempering.references.mixture import (
     first_mixture,
+    mixture_of_draws,
     mixture_of_maps,
     refined_mixture,
     swap_rejection,
@@ -36,7 +37,6 @@ from pymc_tempering.references.mixture import (
     with_fit_of_uncovered,
     with_known,
 )
-from pymc_tempering.references.mixture_of_draws import mixture_of_draws
 from pymc_tempering.references.prepared import centre
 from pymc_tempering.references.quality import COARSE, FAIR, LADDER, trimmed_variance
 from pymc_tempering.references.same_mode import hides_one, one_place, owner

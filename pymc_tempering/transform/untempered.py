@@ -232,9 +232,4 @@ def _pick(dataset: xr.Dataset, dropped: list[str], index: IntArray) -> xr.Datase
 
 def _without_unused(dataset: xr.Dataset) -> xr.Dataset:
     used = {dim for variable in dataset.data_vars.values() for dim in variable.dims}
-    unused = [
-        name
-        for name, coordinate in dataset.coords.items()
-        if name not in {"chain", "draw"} and not set(coordinate.dims) <= used
-    ]
-    return dataset.drop_vars(unused)
+    return dataset.drop_dims(set(dataset.dims) - used - {"chain", "draw"})

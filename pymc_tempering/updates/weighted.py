@@ -19,11 +19,11 @@ from pymc_tempering.model.point import PointMap
 from pymc_tempering.numerics import one_blas_thread, weight_ess
 from pymc_tempering.references.importance import (
     N_DRAWS,
+    OneMode,
     QuickEvidence,
     evidence_at_mode,
     log_mean_weight,
 )
-from pymc_tempering.references.one_mode import OneMode
 from pymc_tempering.references.posterior import PosteriorDraws
 from pymc_tempering.references.prepare import prepare
 from pymc_tempering.results.datatree import attach_estimate

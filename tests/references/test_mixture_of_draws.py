@@ -7,8 +7,7 @@ from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.orbit import Orbit
-from pymc_tempering.references.mixture import with_known
-from pymc_tempering.references.mixture_of_draws import mixture_of_draws
+from pymc_tempering.references.mixture import mixture_of_draws, with_known
 
 EXCHANGED = Orbit(np.array([[0, 1], [1, 0]]), np.empty((0, 2)))
 FITS = (GaussianBase([-3.0, 1.0], [0.4, 1.5]), GaussianBase([-1.0, 4.0], [[0.8, 0.0], [0.6, 0.3]]))

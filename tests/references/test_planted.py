@@ -60,6 +60,7 @@ def one_and_planted(z_pointer, grad_pointer):
 ADDRESS = ctypes.cast(one_and_planted, ctypes.c_void_p).value
 TARGET = SimpleNamespace(address=ADDRESS, dim=DIM)
 KNOWN = GaussianBase(np.zeros(DIM), SDS, log_zeta=0.0)
+NOWHERE = Looked(np.empty((0, DIM)), np.empty(0))
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_more_mass_and_more_width_are_found_more_often(rng):
     assert (np.diff(found, axis=1) > -0.05).all()
     assert (np.diff(found[:, 2]) <= 0.0).all()
     assert 0.0 < found[2, 0] < 0.9 * found[0, 0] <= 0.9
-    none = found_if_there(TARGET, Looked.nowhere(DIM), [KNOWN], rng)
+    none = found_if_there(TARGET, NOWHERE, [KNOWN], rng)
     assert (none == 0.0).all()
     # where known modes are divided out less is seen
     seen = Looked(points, least - 12.0)
@@ -88,7 +89,7 @@ def test_what_would_be_no_mode_anywhere_is_not_missed(rng, monkeypatch):
     """No valley is before one that has no mass."""
     monkeypatch.setattr(planted, "MASSES", (1e-60,))
     monkeypatch.setattr(planted, "WIDTHS", (1.0,))
-    assert found_if_there(TARGET, Looked.nowhere(DIM), [KNOWN], rng) == 1.0
+    assert found_if_there(TARGET, NOWHERE, [KNOWN], rng) == 1.0
 
 
 @pytest.mark.statistical
