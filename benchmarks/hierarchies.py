@@ -91,7 +91,7 @@ def fitted(density):
     used = [fit for fit in fits if found is not None and fit.map is found.map]
     if not used:
         return min(fits, key=lambda fit: fit.variance), density, False, n
-    return used[0], found.inner, True, n
+    return used[0], found.density.inner, True, n
 
 
 def log_z_of(density, made):

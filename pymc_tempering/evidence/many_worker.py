@@ -37,7 +37,7 @@ from pymc_tempering.references.importance import (
     evidence_at_mode,
     evidence_from,
     mode_near,
-    quick_evidence,
+    one_mode,
 )
 from pymc_tempering.references.quality import FAIR
 from pymc_tempering.types import FloatArray
@@ -236,10 +236,9 @@ class Worker:
             start, points = density.start, self._prior_points(density)
         else:
             start, points = np.array(given.mean), given.draw(rng, N_PRIOR_POINTS)
-        found = quick_evidence(
-            density, start, rng, prior_points=points, n_starts=many.starts, most=most - spent,
-            **options,
-        )  # fmt: skip
+        left = most - spent
+        mode = one_mode(density, start, points, rng, many.starts, left - N_DRAWS)
+        found = evidence_at_mode(density, mode, rng, most=left, **options)
         return found._replace(n_gradients=found.n_gradients + spent)
 
     def _prior_points(self, density: CompiledDensity) -> FloatArray:

@@ -24,7 +24,7 @@ from pymc_tempering.private.of_pymc import (
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MAX_VALUES", "NO_FREE_VARIABLES", "check_finite", "copies_of_gps", "discrete_names",
-           "finite_supports", "freeze", "keep_order", "naming_shapes", "points_of", "shared_values",
+           "finite_supports", "freeze", "keep_order", "naming_shapes", "points_of",
            "starting_points"]  # fmt: skip
 
 NO_FREE_VARIABLES = (
@@ -238,16 +238,6 @@ def check_finite(
         f"{terms or 'the gradient'}. Check the observed values against their distributions, or "
         "set `initval=`."
     )
-
-
-def shared_values(variables: list[Any]) -> list[Any]:
-    """Shared arrays that variables depend on, random generators left out."""
-    return [
-        variable
-        for variable in ancestors(variables)
-        if isinstance(variable, SharedVariable)
-        and not isinstance(variable.get_value(borrow=True), np.random.Generator)
-    ]
 
 
 MAX_VALUES = 500

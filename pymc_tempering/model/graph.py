@@ -12,11 +12,12 @@ import pytensor
 import pytensor.tensor as pt
 from pymc.pytensorf import compile as pymc_compile
 from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
 
-from pymc_tempering.model.freeze import shared_values
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.private.of_pymc import rewrite_before_gradient
 from pymc_tempering.private.of_pytensor import is_step, runs_compiled_code, with_stable_logs
@@ -48,7 +49,10 @@ def density_graph(
     # first, as these may be casts of shared variables
     term = graph_replace(term, dict(data or {}))
     # freezing knows the data that the model knows, not shared variables made without it
-    term = graph_replace(term, {v: pt.as_tensor(v.get_value()) for v in shared_values([term])})
+    shared = (v for v in ancestors([term]) if isinstance(v, SharedVariable))
+    values = {v: v.get_value() for v in shared}
+    arrays = {v: of for v, of in values.items() if not isinstance(of, np.random.Generator)}
+    term = graph_replace(term, {v: pt.as_tensor(of) for v, of in arrays.items()})
     [log_density], z = points.join(term, [], frozen.value_vars)
     # constants are computed once, which is no reason to run a C++ compiler
     with in_python():
@@ -134,17 +138,15 @@ class CannotInterpretError(Exception):
     """The graph is too large, or holds an Op that runs compiled code of its own."""
 
 
-def interpret(graph: Any, inputs: Sequence[np.ndarray]) -> list[Any]:
+def interpret(graph: Any, inputs: Sequence[Any], entries: list[int] | None = None) -> list[Any]:
     """Outputs of a rewritten function graph by the Python implementation of every Op.
 
     Machine code on disk can be another model's. What is computed here shares only the graph with
     it. Inputs may be overwritten. CannotInterpretError for loops (``Scan``), Ops without Python
     code and more than 50,000 intermediate values; IndexError names the array that is indexed.
+    ``entries`` is how many values there have been in graphs around it.
     """
-    return _interpret(graph, inputs, [0])
-
-
-def _interpret(graph: Any, inputs: Sequence[Any], entries: list[int]) -> list[Any]:
+    entries = [0] if entries is None else entries
     values = dict(zip(graph.inputs, inputs, strict=True))
 
     def value(variable: Any) -> Any:
@@ -153,7 +155,7 @@ def _interpret(graph: Any, inputs: Sequence[Any], entries: list[int]) -> list[An
     for node in graph.toposort():
         arguments = [value(v) for v in node.inputs]
         if isinstance(node.op, OpFromGraph):
-            outputs = _interpret(node.op.fgraph, arguments, entries)
+            outputs = interpret(node.op.fgraph, arguments, entries)
         elif runs_compiled_code(node.op):
             raise CannotInterpretError(f"{node.op} runs compiled code")
         else:

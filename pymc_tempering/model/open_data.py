@@ -81,12 +81,8 @@ class _Table:
     def __init__(self, data: Mapping[str, np.ndarray], types: Sequence[Any]) -> None:
         self._types = dict(zip(data, types, strict=True))
         self._by_name: dict[str, np.ndarray] = {}
-        self._numbers = np.zeros(sum(1 + array.ndim for array in data.values()), dtype=np.int64)
+        self.numbers = np.zeros(sum(1 + array.ndim for array in data.values()), dtype=np.int64)
         self.set(data)
-
-    @property
-    def address(self) -> int:
-        return int(self._numbers.ctypes.data)
 
     @property
     def arrays(self) -> list[np.ndarray]:
@@ -112,7 +108,7 @@ class _Table:
             fitting[name] = np.require(array, into.dtype, ["C", "A"])
         self._by_name = fitting
         entries = [(array.ctypes.data, *array.shape) for array in self.arrays]
-        self._numbers[:] = [number for entry in entries for number in entry]
+        self.numbers[:] = [number for entry in entries for number in entry]
 
 
 class OpenDensity:
@@ -229,7 +225,7 @@ class OpenDensity:
         """Compile the function that knows where these data are."""
         assert self._core is not None
         points = PointMap.from_model(frozen)
-        wrapper, core = at_addresses(self._core.address, [table.address])
+        wrapper, core = at_addresses(self._core.address, [int(table.numbers.ctypes.data)])
         return CompiledDensity(
             address=wrapper.address, dim=points.dim, start=points.ravel(points.initial),
             points=points, model=frozen, no_gradient=self._no_gradient, calls_python="",

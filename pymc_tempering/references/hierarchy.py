@@ -25,6 +25,7 @@ from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure, s
 from pymc_tempering.references.conditional import ConditionalFit, conditional_fit, continued
 from pymc_tempering.references.local import combine_local_bases, with_images
 from pymc_tempering.references.nested_laplace import NestedLaplace
+from pymc_tempering.references.nodes import Ridges, ridges_by_nested
 from pymc_tempering.references.normal_locals import (
     normal_locals_of,
     ridges_of_normal,
@@ -32,7 +33,6 @@ from pymc_tempering.references.normal_locals import (
 )
 from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, Effort, Prepared, Report
 from pymc_tempering.references.quality import COARSE, GAIN, LADDER, N_DRAWS, TRIMMED, log_weights
-from pymc_tempering.references.ridges import Ridges, ridges_by_nested
 from pymc_tempering.references.same_mode import MAX_DIP, N_ON_LINE, dip
 from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.types import FloatArray
@@ -48,7 +48,8 @@ MOST_TRIED = 3
 
 N_SCANS = 400
 """Of the run that a map is judged by, some 2000 gradients; of 200 one of `gp_states` had half in a
-tail, and said 23 for 2 to 3."""
+tail, and said 23 for 2 to 3. And of that from which local scales are taken: after 200 the scale of
+a horseshoe was not there yet."""
 
 _MOST = 2.0 * LADDER
 """V beyond which a map is refused. Short runs say 7 to 11 of one of `irt_3`, which saves most of
@@ -71,11 +72,10 @@ class Hierarchy(NamedTuple):
     """A density in the coordinates of a map, and what that was made from.
 
     ``variance`` is V of the map (:mod:`.quality`), by its own draws or a short run, whichever says
-    more; ``inner`` is the density in the model's own coordinates.
+    more.
     """
 
     density: CompiledDensity
-    inner: CompiledDensity
     structure: Structure
     map: ConditionalMap | NormalLocals
     variance: float
@@ -178,7 +178,7 @@ class Hierarchy(NamedTuple):
         except np.linalg.LinAlgError:
             return None, n_gradients
         own = through_normal(density, normal)
-        return cls(own, density, structure, normal, variance), n_gradients + n
+        return cls(own, structure, normal, variance), n_gradients + n
 
     @classmethod
     def _judged(
@@ -197,7 +197,7 @@ class Hierarchy(NamedTuple):
             mapped = through_map(density, found.map)
             seen, n, u = _variance_by_run(mapped, rng)
             n_gradients += n
-            made = cls(mapped, density, structure, found.map, max(found.variance, seen))
+            made = cls(mapped, structure, found.map, max(found.variance, seen))
             gains = not maps or made.variance < maps[-1].variance
             maps.append(made)
             if not n_left or not gains or made.variance <= COARSE or n_gradients > most:
@@ -280,7 +280,7 @@ class Hierarchy(NamedTuple):
         u = np.zeros((N_ON_LINE + 2, self.density.dim))
         u[:, : a.size] = np.linspace(a, b, len(u))
         z = self.map.from_base(u)
-        nested = NestedLaplace(self.inner, self.structure, z[0])
+        nested = NestedLaplace(self.density.inner, self.structure, z[0])
         units = np.sqrt((self.map.arrays.root**2).sum(axis=1))
         line = nested.at(z[:, self.structure.globals], units).log_marginal
         return dip(line) <= MAX_DIP, nested.n_gradients
@@ -321,14 +321,14 @@ def _variance_by_run(
 
 
 def positions_by_run(
-    density: CompiledDensity, base: GaussianBase, rng: np.random.Generator, n_scans: int = N_SCANS
+    density: CompiledDensity, base: GaussianBase, rng: np.random.Generator
 ) -> tuple[FloatArray, int]:
     """Draws (n, D) of a short run between a Gaussian and a density, and its gradients."""
     path = TemperedPath.from_base(density, base)
     ladder = Ladder(path, np.array([0.0, 1.0]), base.mean[None], rng, settings=Hamiltonian())
-    run = ladder.run(n_scans, rng, adapt=True, keep_positions=True)
+    run = ladder.run(N_SCANS, rng, adapt=True, keep_positions=True)
     # the first half is of the way there
-    return run.target_positions[n_scans // 2 :], run.counts["n_gradients"] + ladder.n_off_record
+    return run.target_positions[N_SCANS // 2 :], run.counts["n_gradients"] + ladder.n_off_record
 
 
 class _Ascent(NamedTuple):
@@ -355,7 +355,7 @@ class _Ascent(NamedTuple):
         """Ascend from coordinates ``u`` (D,) of the map, unless it comes back to what is known."""
         made, at = hierarchy.map, hierarchy.structure.globals
         z = made.from_base(u)
-        nested = NestedLaplace(hierarchy.inner, hierarchy.structure, z)
+        nested = NestedLaplace(hierarchy.density.inner, hierarchy.structure, z)
         root = made.arrays.root
         units = np.sqrt((root**2).sum(axis=1))
 

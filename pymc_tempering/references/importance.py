@@ -26,7 +26,6 @@ from pymc_tempering.types import FloatArray
 __all__ = [
     "FINITE_VARIANCE", "N_DRAWS", "OneMode", "QuickEvidence", "defensive_weights",
     "evidence_at_mode", "evidence_from", "log_mean_weight", "mode_near", "one_mode",
-    "quick_evidence",
 ]  # fmt: skip
 
 N_DRAWS = 400
@@ -74,7 +73,12 @@ def one_mode(
     density: Density, start: FloatArray, prior_points: FloatArray, rng: np.random.Generator,
     n_starts: int, most: float,
 ) -> OneMode:  # fmt: skip
-    """Ascend from several starts; there is a mode where all lead to one place."""
+    """Ascend from several starts; there is a mode where all lead to one place.
+
+    The first ascent begins at the start (D,). The others begin where the density is highest among
+    draws of the prior (n, D) and points around the start that the Gaussian at the first one's end
+    does not explain. A mode that none of them leads to is missed, and nothing here can tell.
+    """
     dim = start.size
     # of the places, halved inwards once, the differences for the curvature, and the ascents, which
     # finish a search along a line
@@ -175,40 +179,25 @@ class QuickEvidence(NamedTuple):
         return z[systematic_indices(np.exp(log_weights - log_weights.max()), n, rng)]
 
 
-def quick_evidence(
-    density: Density, start: FloatArray, rng: np.random.Generator, *, prior_points: FloatArray,
-    n_starts: int, target_se: float, n_draws: int = N_DRAWS, most: float = np.inf,
-) -> QuickEvidence:  # fmt: skip
-    """Estimate log Z from a Gaussian at the one mode that all ascents lead to.
-
-    The first ascent begins at the start (D,). The others begin where the density is highest among
-    draws of the prior (n, D) and points around the start that the Gaussian at the first one's end
-    does not explain. A mode that none of them leads to is missed, and nothing here can tell.
-
-    The Gaussian is the Laplace approximation; where its weights will not do, a variational fit is
-    tried beside it, and the one of the lower V stays. Draws, at least ``n_draws``, are added until
-    the error reaches the target. ``most`` are the gradients that it may take.
-
-    Examples
-    --------
-    >>> from pymc_tempering import testing
-    >>> target = testing.correlated_gaussian()
-    >>> found = quick_evidence(
-    ...     target, np.zeros(3), np.random.default_rng(1), prior_points=np.empty((0, 3)),
-    ...     n_starts=4, target_se=0.02,
-    ... )
-    >>> bool(abs(found.log_z - target.log_z) < 4 * found.se), found.doubt
-    (True, '')
-    """
-    found = one_mode(density, start, prior_points, rng, n_starts, most - N_DRAWS)
-    return evidence_at_mode(density, found, rng, target_se=target_se, n_draws=n_draws, most=most)
-
-
 def evidence_at_mode(
     density: Density, mode: OneMode, rng: np.random.Generator, *, target_se: float,
     n_draws: int = N_DRAWS, most: float = np.inf,
 ) -> QuickEvidence:  # fmt: skip
-    """Estimate log Z from the Gaussian of a mode, or else from a fit that begins there."""
+    """Estimate log Z from the Gaussian of a mode, or else from a fit that begins there.
+
+    Where weights of the one will not do, a variational fit is tried beside it, and the one of the
+    lower V stays. Draws, at least ``n_draws``, are added until the error reaches the target.
+    ``most`` are the gradients that it may take.
+
+    Examples
+    --------
+    >>> from pymc_tempering import testing
+    >>> target, rng = testing.correlated_gaussian(), np.random.default_rng(1)
+    >>> mode = one_mode(target, np.zeros(3), np.empty((0, 3)), rng, 4, np.inf)
+    >>> found = evidence_at_mode(target, mode, rng, target_se=0.02)
+    >>> bool(abs(found.log_z - target.log_z) < 4 * found.se), found.doubt
+    (True, '')
+    """
     if mode.base is None:
         return QuickEvidence(np.nan, np.nan, np.nan, np.nan, mode.n_gradients, mode.doubt)
     options: dict[str, Any] = {"target_se": target_se, "n_draws": n_draws}

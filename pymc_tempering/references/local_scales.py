@@ -43,7 +43,6 @@ __all__ = ["LocalScales", "find_local_scales", "scaled"]
 
 _LEAST_VALUES = 8  # fewer have few scales, which are globals
 _N_PLACES, _N_VALUES = 32, 50  # draws of the scales, and values seen at each
-_N_SCANS = 400  # of a run from the start: after 200 the scale of a horseshoe was not there yet
 _WIDER = 2.0  # spread that is added to the logarithms of scales, as drawn from the prior
 _STEP = 1e-3  # in standard deviations of the prior, of differences of gradients
 _MOST_EXPONENT, _MOST_PRODUCT = 200.0, 1e100  # of log curvatures, that products stay numbers
@@ -309,7 +308,7 @@ def _calibrated(
     """
     inner = scaled(density, made)
     near = GaussianBase(inner.start, np.ones(inner.dim))
-    u, n_gradients = positions_by_run(inner, near, rng, _N_SCANS)
+    u, n_gradients = positions_by_run(inner, near, rng)
     z = made.from_base(u[:: max(len(u) // _N_PLACES, 1)])
     chosen = rng.permutation(len(made.values))[:_N_VALUES]
     seen = _curvatures(density, z, made.values[chosen], np.exp(made.numbers[chosen, 1]))

@@ -17,9 +17,8 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.normal_locals import NormalLocals, are_normal, n_each
 from pymc_tempering.model.structure import Structure
 from pymc_tempering.references.conditional import least_variance, mend
-from pymc_tempering.references.nodes import alone, with_tails
+from pymc_tempering.references.nodes import Ridges, alone, with_tails
 from pymc_tempering.references.quality import N_MANY
-from pymc_tempering.references.ridges import Ridges
 from pymc_tempering.types import FloatArray
 
 __all__ = ["normal_locals_of", "ridges_of_normal", "with_own_law"]

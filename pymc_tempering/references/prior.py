@@ -71,21 +71,20 @@ class PriorDraws:
         return [name for name, part in zip(self._points.names, parts, strict=True) if part.any()]
 
 
-class PriorReference:
+class PriorReference(PriorDraws):
     """The prior of a compiled model, in its unconstrained values.
 
     Raises BaseError if it is improper, or cannot be drawn from.
     """
 
     def __init__(self, density: CompiledDensity) -> None:
-        self._draws = PriorDraws(density.model, density.points)
+        super().__init__(density.model, density.points)
         self.dim = density.dim
         try:
             self._density = compile_prior(density)
         except (NotImplementedError, ModelError, TypeError, ValueError) as error:
             raise _refusal(str(error).strip()) from error
-        draws = self._draws.checked
-        inside = draws[np.isfinite(draws).all(axis=1)]
+        inside = self.checked[np.isfinite(self.checked).all(axis=1)]
         if not np.isfinite([self._density.value_and_grad(z)[0] for z in inside]).all():
             raise _refusal("its density is not finite at its own draws.")
 
@@ -96,7 +95,7 @@ class PriorReference:
 
     def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Independent draws ``z`` from the prior, shape (n, D); nan where a transform has none."""
-        return self._draws(n, rng)
+        return self(n, rng)
 
 
 def _refusal(reason: str) -> BaseError:

@@ -347,7 +347,10 @@ class Survey:
             reverse=True,
         )
         if self.fits:
-            least = self._lowest()
+            # a thousand times as wide, in every direction, as the fit with most mass
+            best = max(self.fits, key=lambda fit: fit.mass)
+            widest = best.base.log_det_scale + best.base.dim * (np.log(1000.0) + 0.5 * LOG_2PI)
+            least = best.mass - NEGLIGIBLE - widest
             poor = [basin for basin in poor if basin.value >= least]
         poor = poor[:MOST_REFINED]
         for i, basin in enumerate(poor):
@@ -361,15 +364,6 @@ class Survey:
                 laplace, n = laplace_at(self.density, basin.end, basin.value, self.units)
                 self.spent["fits"] += n
                 basin.fit = fit._replace(laplace=laplace)
-
-    def _lowest(self) -> float:
-        """Log density below which no place can hold mass that matters, in nats.
-
-        A thousand times as wide, in every direction, as the fit with most mass.
-        """
-        best = max(self.fits, key=lambda fit: fit.mass)
-        widest = best.base.log_det_scale + best.base.dim * (np.log(1000.0) + 0.5 * LOG_2PI)
-        return best.mass - NEGLIGIBLE - widest
 
     @property
     def n_modes(self) -> int:

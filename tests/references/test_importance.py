@@ -6,15 +6,18 @@ import pytest
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.references.importance import (
+    N_DRAWS,
     defensive_weights,
+    evidence_at_mode,
     log_mean_weight,
-    quick_evidence,
+    one_mode,
 )
 
 
-def quick(target, rng, dim, **options):
-    settings = {"prior_points": np.empty((0, dim)), "n_starts": 16, "target_se": 0.02} | options
-    return quick_evidence(target, np.full(dim, 0.1), rng, **settings)
+def quick(target, rng, dim, most=np.inf, target_se=0.02):
+    start, nowhere = np.full(dim, 0.1), np.empty((0, dim))
+    mode = one_mode(target, start, nowhere, rng, 16, most - N_DRAWS)
+    return evidence_at_mode(target, mode, rng, target_se=target_se, most=most)
 
 
 def test_defensive_draws_know_the_mass_of_another_gaussian(rng):

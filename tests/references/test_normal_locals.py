@@ -27,9 +27,8 @@ from pymc_tempering.references import normal_locals
 from pymc_tempering.references.conditional import ConditionalFit, conditional_fit
 from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.nested_laplace import NestedLaplace
-from pymc_tempering.references.nodes import alone
+from pymc_tempering.references.nodes import Ridges, alone, ridges_by_nested
 from pymc_tempering.references.quality import log_weights
-from pymc_tempering.references.ridges import Ridges, ridges_by_nested
 from pymc_tempering.steps import arguments
 from pymc_tempering.steps.common import TemperedStep
 from tests.references.test_hierarchy import DATA, ERRORS, assert_right, groups
@@ -248,7 +247,7 @@ def test_a_map_that_lacks_mass_is_left(
     """For normal locals, or for none where their law would be too dear."""
     other, calls = counted(density)
     found = ConditionalFit(lacking(fitted) if lacks else fitted, 1.0 if is_used else 50.0, 0, None)
-    judged = lambda *_: (Hierarchy(other, other, structure, found.map, 1.0), 0)  # noqa: E731
+    judged = lambda *_: (Hierarchy(other, structure, found.map, 1.0), 0)  # noqa: E731
     monkeypatch.setattr(Hierarchy, "_judged", judged)
     made, n_gradients = Hierarchy._without_gaps(
         other, structure, found, np.random.default_rng(7), most
@@ -351,7 +350,7 @@ def test_a_map_of_other_locals_that_lacks_mass_is_refused(lacks):
     found = conditional_fit(density, structure, density.start, np.random.default_rng(8))
     if lacks:
         found = found._replace(map=lacking(found.map))
-    judged = lambda *_: (Hierarchy(density, density, structure, found.map, 1.0), 0)  # noqa: E731
+    judged = lambda *_: (Hierarchy(density, structure, found.map, 1.0), 0)  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Hierarchy, "_judged", judged)
         made, n_gradients = Hierarchy._without_gaps(density, structure, found, rng, 1e6)
