@@ -164,12 +164,14 @@ def compile_density(
     (-2.1121, -0.5)
     """
     content = _content(model, discrete)
-    density = _compiled.get(
-        model,
-        [*content, (backend,)],
-        lambda: compile_frozen(freeze(model, discrete=discrete), backend),
-    )
-    _latest.put(model, content, density)
+
+    def compiled() -> tuple[str | None, CompiledDensity]:
+        return backend, compile_frozen(freeze(model, discrete=discrete), backend)
+
+    asked, density = _compiled.get(model, content, compiled)
+    if asked != backend:
+        asked, density = compiled()
+        _compiled.put(model, content, (asked, density))
     return density
 
 
@@ -178,18 +180,16 @@ def density_at_hand(model: pm.Model) -> CompiledDensity:
 
     For looking at draws that are there. After changes of the model or its data it is compiled.
     """
-    return _latest.get(model, _content(model), lambda: compile_density(model))
+    return _compiled.get(model, _content(model), lambda: (None, compile_frozen(freeze(model))))[1]
 
 
-_compiled = Kept[CompiledDensity]()
-_latest = Kept[CompiledDensity]()
+# each with the backend that was asked for
+_compiled = Kept[tuple[str | None, CompiledDensity]]()
 
 
 def keep_density(model: pm.Model, density: CompiledDensity) -> None:
     """Let `compile_density` give this density, until the model or its data change."""
-    content = _content(model)
-    _compiled.put(model, [*content, (None,)], density)
-    _latest.put(model, content, density)
+    _compiled.put(model, _content(model), (None, density))
 
 
 def compile_frozen(
