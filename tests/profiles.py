@@ -4,7 +4,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.references.nested_laplace import NestedLaplace
-from pymc_tempering.references.nodes import FARTHEST, _profile
+from pymc_tempering.references.nodes import FARTHEST, profiles
 
 LEAST_ERROR = 0.001
 """Nats: the least error that runs report, and the share of the mass that a map may lose."""
@@ -13,8 +13,8 @@ LEAST_ERROR = 0.001
 def share_lost(nested: NestedLaplace, made: ConditionalMap) -> float:
     """Largest share of the mass along a global that a map loses, by Laplace's approximation."""
     return max(
-        share_of_profile(_profile(nested, made, i), through(nested, made, i))
-        for i in range(made.n_globals)
+        share_of_profile(log_mass, through(nested, made, i))
+        for i, log_mass in enumerate(profiles(nested, made))
     )
 
 

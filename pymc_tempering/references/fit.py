@@ -14,7 +14,7 @@ from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM
 from pymc_tempering.types import FloatArray
 
 __all__ = ["base_from_draws", "effective_sizes", "expand_to_draws", "match_moments",
-           "n_independent"]  # fmt: skip
+           "n_independent", "widen"]  # fmt: skip
 
 
 def base_from_draws(
@@ -115,6 +115,13 @@ def match_moments(bases: Sequence[GaussianBase], log_weights: FloatArray) -> Gau
     corr = cov / np.outer(sd, sd)
     np.fill_diagonal(corr, 1.0)
     return GaussianBase(mean, scale_from_correlation(sd, corr, keep=any_full), log_zeta)
+
+
+def widen(base: GaussianBase, min_scale: FloatArray | float) -> GaussianBase:
+    """Raise the marginal standard deviations to a lower bound, keeping all correlations."""
+    ratio = np.maximum(1.0, min_scale / base.standard_deviation)
+    scale = base.scale * (ratio if base.is_diagonal else ratio[:, None])
+    return GaussianBase(base.mean, scale, base.log_zeta)
 
 
 def expand_to_draws(base: GaussianBase, draws: FloatArray, n_effective: float) -> GaussianBase:

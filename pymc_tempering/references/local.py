@@ -15,7 +15,7 @@ from pymc_tempering.errors import BaseError
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
 from pymc_tempering.references.curvature import curvature_at
-from pymc_tempering.references.fit import match_moments
+from pymc_tempering.references.fit import match_moments, widen
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.quality import GOOD, N_DRAWS, N_MANY, N_ROUGH, evaluate_elbo
 from pymc_tempering.results.statistics import N_WELL_FITTED
@@ -219,8 +219,4 @@ def combine_local_bases(fits: Sequence[GaussianBase], min_weight: float = 0.3) -
         return fits[0]
     weights = softmax([fit.log_zeta for fit in fits])
     matched = match_moments(fits, np.log(np.maximum(weights, min_weight)))
-    # wider by coordinate, with all correlations
-    widest = np.stack([fit.standard_deviation for fit in fits]).max(axis=0)
-    ratio = np.maximum(1.0, widest / matched.standard_deviation)
-    scale = matched.scale * (ratio if matched.is_diagonal else ratio[:, None])
-    return GaussianBase(matched.mean, scale, matched.log_zeta)
+    return widen(matched, np.stack([fit.standard_deviation for fit in fits]).max(axis=0))
