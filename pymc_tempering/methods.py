@@ -4,10 +4,8 @@ A run records the code of its method with every draw, so that nothing has to be 
 else it recorded. A new method is a row here and the module that the row names.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from pkgutil import resolve_name as load
 
 from pymc_tempering.options import check_choice
 
@@ -19,7 +17,7 @@ METHOD_CODE = "method_code"
 
 @dataclass(frozen=True)
 class Method:
-    """One method; places are dotted names, imported when they are used."""
+    """One method; places are dotted names, which :func:`load` imports when they are used."""
 
     name: str
     """As users write it."""
@@ -138,15 +136,3 @@ def method_of_code(code: int) -> Method | None:
     ('st', None)
     """
     return _BY_CODE.get(int(code))
-
-
-def load(place: str) -> Callable[..., Any]:
-    """Import what a row names.
-
-    Examples
-    --------
-    >>> load("pymc_tempering.methods.load").__name__
-    'load'
-    """
-    module, _, name = place.rpartition(".")
-    return getattr(import_module(module), name)

@@ -16,7 +16,6 @@ from rich.progress import ProgressColumn
 from pymc_tempering.checkpoint.journal import Journal
 from pymc_tempering.checkpoint.store import Kept
 from pymc_tempering.engine.ensembles.ensemble import Ensemble
-from pymc_tempering.engine.ensembles.ladder import LadderLike
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -39,6 +38,7 @@ from pymc_tempering.references.prepared import Prepared, Report
 from pymc_tempering.results.statistics import pack_search
 from pymc_tempering.steps.arguments import GivenBase, Requested, Source, all_value_vars
 from pymc_tempering.steps.budget import Account, Limits
+from pymc_tempering.steps.compound_ladder import CompoundLadder
 from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.steps.visits import Visits
 from pymc_tempering.types import FloatArray, IntArray
@@ -280,7 +280,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         return self.density.points.ravel(point), values
 
     def _of_ensemble(
-        self, ensemble: LadderLike | Ensemble, counts: Mapping[str, int], n_scans: int
+        self, ensemble: CompoundLadder | Ensemble, counts: Mapping[str, int], n_scans: int
     ) -> dict[str, Any]:
         """Statistics that every draw has of what moved it."""
         return self._recorder.counted(counts) | {
@@ -289,7 +289,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
             "model_logp": ensemble.target_log_density,
         }
 
-    def _charge_off_record(self, ensemble: LadderLike | Ensemble) -> None:
+    def _charge_off_record(self, ensemble: CompoundLadder | Ensemble) -> None:
         """Count evaluations that no draw recorded, so that they are of the chain's share."""
         self._current.account.n_spent += self.density.n_each * ensemble.n_off_record
         ensemble.n_off_record = 0

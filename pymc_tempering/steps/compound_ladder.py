@@ -1,6 +1,6 @@
 """Replicas on a ladder of inverse temperatures, moved by PyMC's step methods.
 
-A :class:`pymc_tempering.engine.ensembles.ladder.LadderLike` with the swaps of all others: what
+It has the swaps and the methods of :class:`pymc_tempering.engine.ensembles.ladder.Ladder`: what
 tunes a ladder, records it, or estimates log Z from it does not see a difference. One set of step
 methods serves all levels. What they tune and draw from belongs to a level: it is put in before a
 move and taken out after it, as the sampling state that PyMC defines for each.
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytensor
 
-from pymc_tempering.engine.ensembles.ladder import ScanRecord
+from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
 from pymc_tempering.engine.ensembles.swap import (
     begin_block,
     is_restarted,
@@ -38,7 +38,7 @@ from pymc_tempering.private.of_pymc import assigned_steps
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["MAX_START_DRAWS", "CompoundLadder", "PriorPath", "PyMCMoves"]
+__all__ = ["MAX_START_DRAWS", "AnyLadder", "CompoundLadder", "PriorPath", "PyMCMoves"]
 
 _ACCEPTANCE = ("mean_tree_accept", "accepted")
 """Statistics that say how often proposals are accepted; a Gibbs step or a slice has none."""
@@ -338,3 +338,7 @@ class CompoundLadder(Stateful):
     def rescue_target(self) -> bool:
         """Never: replicas start at draws from the prior, or where the model says."""
         return False
+
+
+type AnyLadder = Ladder | CompoundLadder
+"""Replicas that exchange places, however they move."""

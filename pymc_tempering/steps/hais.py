@@ -9,7 +9,7 @@ import xarray as xr
 
 from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingRecord, AnnealingSettings
 from pymc_tempering.engine.ensembles.annealing_runs import TRANSITIONS
-from pymc_tempering.engine.ensembles.ladder import Ladder, LadderLike
+from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -33,6 +33,7 @@ from pymc_tempering.schedule.annealing import (
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.steps.arguments import Requested
 from pymc_tempering.steps.common import TemperedStep
+from pymc_tempering.steps.compound_ladder import AnyLadder
 from pymc_tempering.steps.tuning import (
     PilotStart,
     Tuner,
@@ -259,7 +260,7 @@ class HAIS(TemperedStep):
             counts = pilot.run(PILOT_SCANS, self.rng).counts
             if pilot.finished:
                 self._end_pilot(pilot)
-            moved: Annealer | LadderLike = self._annealer or pilot.ladder
+            moved: Annealer | AnyLadder = self._annealer or pilot.ladder
         else:
             moved = annealer
             adapt = self.tune and self._round < len(self._lengths)

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from pymc_tempering.engine.ensembles.ladder import LadderLike, ScanRecord
+from pymc_tempering.engine.ensembles.ladder import ScanRecord
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.results.statistics import N_COMPONENTS
+from pymc_tempering.steps.compound_ladder import AnyLadder
 from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.tuning import Tuner
 from pymc_tempering.types import FloatArray, IntArray
@@ -49,7 +50,7 @@ class LadderRun(Stateful):
     n_scans_requested: int = -1
 
     @property
-    def ladder(self) -> LadderLike:
+    def ladder(self) -> AnyLadder:
         """Replicas of the chain."""
         return self.tuner.ladder
 

@@ -8,7 +8,7 @@ import pymc as pm
 import xarray as xr
 from pymc.step_methods.state import dataclass_state
 
-from pymc_tempering.engine.ensembles.ladder import Ladder, LadderLike
+from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
 from pymc_tempering.engine.explorers.gist import Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
@@ -23,6 +23,7 @@ from pymc_tempering.schedule.grid import check_levels, make_schedule
 from pymc_tempering.steps.arguments import Requested, explorer_settings
 from pymc_tempering.steps.budget import MOST_SCANS, ScanPlan
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
+from pymc_tempering.steps.compound_ladder import AnyLadder
 from pymc_tempering.steps.ladder_run import LadderRun
 from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.tuning import (
@@ -338,13 +339,13 @@ class ParallelTempering(TemperedStep):
         tuner = Tuner.resumed(state["tuner"], ladder, self._tuner_settings)
         self._run = LadderRun.restored(state, tuner=tuner)
 
-    def _new_ladder(self, path: TemperedPath, betas: FloatArray, places: FloatArray) -> LadderLike:
+    def _new_ladder(self, path: TemperedPath, betas: FloatArray, places: FloatArray) -> AnyLadder:
         return Ladder(
             path, betas, places, self.rng, settings=self._chain_settings,
             swap_scheme=self._requested.swap_scheme,
         )  # fmt: skip
 
-    def _restored_ladder(self, state: dict[str, Any]) -> LadderLike:
+    def _restored_ladder(self, state: dict[str, Any]) -> AnyLadder:
         return Ladder.restored(
             state,
             path=self._any_path(),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from pymc_tempering.engine.ensembles.ladder import Ladder, LadderLike, ScanRecord
+from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
@@ -25,6 +25,7 @@ from pymc_tempering.references.fit import base_from_draws, expand_to_draws, matc
 from pymc_tempering.references.own import not_covered
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule, n_levels_for
 from pymc_tempering.schedule.grid import make_schedule
+from pymc_tempering.steps.compound_ladder import AnyLadder
 from pymc_tempering.steps.reference import (
     LEAST_RESTARTS,
     RESTARTS_PER_MODE,
@@ -94,7 +95,7 @@ class Tuner(Stateful):
 
     def __init__(
         self,
-        ladder: LadderLike,
+        ladder: AnyLadder,
         settings: TunerSettings,
         n_steps: int,
         pooled: GaussianBase | None,
@@ -109,7 +110,7 @@ class Tuner(Stateful):
         self.last = [np.nan] * 3
 
     @classmethod
-    def resumed(cls, state: dict[str, Any], ladder: LadderLike, settings: TunerSettings) -> Self:
+    def resumed(cls, state: dict[str, Any], ladder: AnyLadder, settings: TunerSettings) -> Self:
         """Rebuild from :meth:`state` and a ladder that was rebuilt from its own part of it."""
         ladder.n_off_record = 0  # what it took to put replicas where they were
         choice = state["choice"] and ReferenceChoice.restored(state["choice"])

@@ -10,7 +10,7 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering import testing
-from pymc_tempering.engine.ensembles.ladder import LadderLike, ScanRecord
+from pymc_tempering.engine.ensembles.ladder import ScanRecord
 from pymc_tempering.engine.ensembles.swap import DEO, swap_probability, swap_sweep, track_trips
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
@@ -144,9 +144,7 @@ TARGET = testing.asymmetric_bimodal()
 def estimate(target, rng, **planted):
     """Log Z and its standard error, after the rounds of parallel tempering."""
     base = GaussianBase.from_moments(target.mean + 1.0, 9.0 * target.cov)
-    batch: LadderLike = Batch(
-        target, base, make_schedule("geometric", 8), target.start[None], rng, **planted
-    )
+    batch = Batch(target, base, make_schedule("geometric", 8), target.start[None], rng, **planted)
     tuner = Tuner(batch, TunerSettings(8, adapt_base=False), 120, base, 2)
     while not tuner.finished:
         tuner.run(10, rng)
