@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from pymc_tempering.annealing.setup import Particles
-from pymc_tempering.engine.ensembles.annealer import Annealer
+from pymc_tempering.engine.ensembles.annealer import Annealer, Particles
 from pymc_tempering.engine.ensembles.annealing_runs import TRANSITIONS
 from pymc_tempering.engine.explorers.hamiltonian import (
     LOG_SHORTEST_STEP,
@@ -142,7 +141,7 @@ def jax_particles(
         log_weights,
         annealer.coordinates.from_base(ends),
         np.append(np.nan, rates[alive].sum(axis=0) / max(int(alive.sum()), 1)),
-        n_particles * (1 + moves),
+        {"n_gradients": n_particles * (1 + moves)},
     )
 
 

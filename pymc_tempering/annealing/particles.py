@@ -15,14 +15,13 @@ import xarray as xr
 from pymc_tempering.annealing.jax_particles import check_backend, density_for_jax, jax_particles
 from pymc_tempering.annealing.setup import (
     N_SUPPORT_DRAWS,
-    Particles,
     check_draws,
     check_step_size,
     check_untuned,
     set_up,
     support_mass,
 )
-from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings
+from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings, Particles
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
@@ -211,7 +210,8 @@ def anneal(
     setup_rng, forward_rng, reverse_rng = np.random.default_rng(random_seed).spawn(3)
     step.setup_chain(setup_rng, tune, 0)
     n_draws = n_particles if direction != "forward" and starts is None else 0
-    forward = reverse = Particles(np.empty(0), np.empty((0, step.dim)), np.empty(0), 0)
+    nothing = {"n_gradients": 0}
+    forward = reverse = Particles(np.empty(0), np.empty((0, step.dim)), np.empty(0), nothing)
     origins = None
     with density_guard(), phases(progressbar) as work:
         annealer, pilot_draws = set_up(step, n_levels, step_size, tune, n_draws, work)
@@ -239,7 +239,7 @@ def anneal(
         step_sizes=annealer.scales,
         acceptance_rate=np.mean(rates, axis=0),
         base=annealer.base,
-        n_gradients=forward.n_gradients + reverse.n_gradients,
+        n_gradients=forward.counts["n_gradients"] + reverse.counts["n_gradients"],
         estimate=ensemble_estimate(
             forward.log_weights,
             reverse.log_weights,
@@ -304,12 +304,12 @@ def _run_particles(
             # they end at once, while the guard around is still there
             wait(running)
         raise
-    log_weights, positions, rates, n_gradients = zip(*done, strict=True)
+    log_weights, positions, rates, counts = zip(*done, strict=True)
     return Particles(
         np.concatenate(log_weights),
         np.concatenate(positions),
         np.average(np.stack(rates), axis=0, weights=[p.size for p in portions]),
-        sum(n_gradients),
+        {"n_gradients": sum(each["n_gradients"] for each in counts)},
     )
 
 
@@ -320,11 +320,7 @@ def _run(
     density = _unpacked(target) if isinstance(target, bytes) else target
     coordinates = from_plain(state["coordinates"])
     annealer = Annealer.restored(state, path=TemperedPath(density, coordinates), settings=settings)
-    record = annealer.ensemble(rng, n_particles=n_particles, positions=starts)
-    log_weights = record.log_weight_forward if starts is None else record.log_weight_reverse
-    return Particles(
-        log_weights, record.positions, record.acceptance_rate, record.counts["n_gradients"]
-    )
+    return annealer.ensemble(rng, n_particles=n_particles, positions=starts)
 
 
 # compiles once in each worker

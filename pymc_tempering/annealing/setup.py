@@ -1,6 +1,6 @@
 """What annealing starts from: its options checked, an annealer tuned, draws of the target."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -20,7 +20,7 @@ from pymc_tempering.steps.tuning import PilotStart, overdisperse, read_pilot, st
 from pymc_tempering.types import FloatArray
 
 __all__ = [
-    "N_SUPPORT_DRAWS", "Particles", "check_draws", "check_step_size", "check_untuned", "set_up",
+    "N_SUPPORT_DRAWS", "check_draws", "check_step_size", "check_untuned", "set_up",
     "support_mass",
 ]  # fmt: skip
 
@@ -29,15 +29,6 @@ N_SUPPORT_DRAWS = 2000
 
 _THIN = 4
 """Scans from one draw of the target to the next, so that they are nearly independent."""
-
-
-class Particles(NamedTuple):
-    """Log weights (n,) and ends (n, D) of particles; acceptance by level; gradients of all."""
-
-    log_weights: FloatArray
-    positions: FloatArray
-    acceptance_rate: FloatArray
-    n_gradients: int
 
 
 def set_up(
@@ -94,8 +85,8 @@ def support_mass(annealer: Annealer, rng: np.random.Generator) -> float:
     """Share of draws from the base where the target has any density."""
     ends = np.array([0.0, 1.0])
     short = Annealer(annealer.path, ends, np.ones(2), annealer.settings)
-    record = short.ensemble(rng, n_particles=N_SUPPORT_DRAWS)
-    return float(np.mean(np.isfinite(record.log_weight_forward)))
+    particles = short.ensemble(rng, n_particles=N_SUPPORT_DRAWS)
+    return float(np.mean(np.isfinite(particles.log_weights)))
 
 
 def check_untuned(

@@ -9,7 +9,6 @@ from pymc_tempering.engine.ensembles.annealing_runs import (
     AnnealingLog,
     AnnealingMoves,
     AnnealingTally,
-    TargetMove,
     anneal_ensemble,
     annealing_scans,
 )
@@ -164,7 +163,7 @@ def pair_kernel(scans, path, bias, scales, *, settings, level_update=None):
 
 @numba.njit
 def _each_annealed(ensemble, scans, reverse, arguments, particle, ends, weight, draws, states, rng):
-    chain, _, log = arguments
+    chain, log = arguments
     dim = states.shape[1]
     for s in range(states.shape[0]):
         for i in range(dim):
@@ -194,7 +193,7 @@ def annealing_kernel(
     def kernel(states, rng):
         u = np.ascontiguousarray(path.coordinates.to_base(states))
         view = path.view
-        moves = AnnealingMoves(betas, steps, n_leapfrog, kind, False)
+        moves = AnnealingMoves(betas, steps, n_leapfrog, kind, False, settings.packed, target_scale)
         tally = AnnealingTally(np.zeros(betas.size), new_counts(betas.size), np.empty((0, 5)), 0.8)
         draws = many_draws(path, len(u), n_scans, rng)
         log = AnnealingLog(
@@ -202,7 +201,7 @@ def annealing_kernel(
             draws[0].copy(),
         )  # fmt: skip
         chain = Annealing(view, moves, new_replicas(view, np.zeros((2, dim))), tally)
-        arguments = (chain, TargetMove(settings.packed, target_scale), log)
+        arguments = (chain, log)
         particle = Annealing(view, moves, new_replicas(view, u[:1]), tally)
         ends, weight = u[:1].copy(), np.zeros(1)
         reversal = (True, particle, ends, weight, rng)

@@ -10,7 +10,6 @@ from pymc_tempering.engine.ensembles.annealing_runs import (
     AnnealingLog,
     AnnealingMoves,
     AnnealingTally,
-    TargetMove,
     anneal_ensemble,
     annealing_scans,
     target_chain,
@@ -25,7 +24,7 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import new_counts, zero_density_by_level
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Annealer", "AnnealingRecord", "AnnealingSettings"]
+__all__ = ["Annealer", "AnnealingRecord", "AnnealingSettings", "Particles"]
 
 MAX_ROWS = 24
 """Step sizes tuned separately, each for an equal share of the levels."""
@@ -43,15 +42,23 @@ class AnnealingSettings:
 
 
 class AnnealingRecord(NamedTuple):
-    """What a block of scans, or an ensemble, reports."""
+    """What a block of scans reports."""
 
-    log_weight_forward: FloatArray  # (n_scans,), nats; of an ensemble one of the two is empty
+    log_weight_forward: FloatArray  # (n_scans,), nats
     log_weight_reverse: FloatArray  # (n_scans,), nats, with the sign of the forward run
-    accepted: BoolArray  # (n_scans,), whether the new particle replaced y; empty for an ensemble
+    accepted: BoolArray  # (n_scans,), whether the new particle replaced y
     acceptance_rate: FloatArray  # (n_levels,), mean of the transitions; nan at level 0
     counts: dict[str, int]  # see `tally.counts_by_name`
     zero_density: IntArray  # (n_levels,), see `tally.zero_density_by_level`
-    positions: FloatArray  # (n_particles, D), z of the ends of an ensemble; else empty
+
+
+class Particles(NamedTuple):
+    """What an ensemble of n independent annealing runs reports."""
+
+    log_weights: FloatArray  # (n,), nats, with the sign of the forward run
+    positions: FloatArray  # (n, D), z of the ends
+    acceptance_rate: FloatArray  # (n_levels,), as of scans
+    counts: dict[str, int]  # see `tally.counts_by_name`; of JAX, gradients alone
 
 
 class Annealer(Ensemble):
@@ -78,15 +85,12 @@ class Annealer(Ensemble):
         self.log_weight = np.full(1, -np.inf)
         self.restart_adaptation()
 
-    @property
-    def _target_move(self) -> TargetMove:
-        return TargetMove(self.settings.target.packed, self.target_scale)
-
-    def _annealing(self, replicas: Replicas, *, adapt: bool) -> Annealing:
+    def _annealing(self, replicas: Replicas, *, adapt: bool = False) -> Annealing:
         options = self.settings
         moves = AnnealingMoves(
-            self.betas, self.scales, options.n_leapfrog, options.kind, options.short_steps
-        )
+            self.betas, self.scales, options.n_leapfrog, options.kind, options.short_steps,
+            options.target.packed, self.target_scale,
+        )  # fmt: skip
         tally = AnnealingTally(
             np.zeros(self.n_levels),
             new_counts(self.n_levels),
@@ -102,8 +106,8 @@ class Annealer(Ensemble):
 
     def redraw_weight(self, rng: np.random.Generator) -> None:
         """Draw log W given y, needed whenever schedule or step sizes have changed."""
-        record = self.ensemble(rng, positions=self.target_position[None])
-        self.log_weight[0] = record.log_weight_reverse[0]
+        run = self.ensemble(rng, positions=self.target_position[None])
+        self.log_weight[0] = run.log_weights[0]
 
     @density_guard()
     def run(
@@ -117,28 +121,27 @@ class Annealer(Ensemble):
             self.path.draws_beforehand(n_scans, rng, self.betas[1]),
         )  # fmt: skip
         annealing = self._annealing(self.replicas, adapt=adapt)
-        annealing_scans(annealing, self._target_move, log, rng)
+        annealing_scans(annealing, log, rng)
         n_runs = n_scans + np.isfinite(log.log_weight_forward).sum()
         return AnnealingRecord(
             log.log_weight_forward,
             log.log_weight_reverse,
             log.accepted,
             *self._reported(annealing.tally, n_runs),
-            np.empty((0, self.path.dim)),
+            zero_density_by_level(annealing.tally.counts),
         )
 
     @density_guard()
     def ensemble(
         self, rng: np.random.Generator, *, n_particles: int = 0,
         positions: FloatArray | None = None, adapt: bool = False,
-    ) -> AnnealingRecord:  # fmt: skip
+    ) -> Particles:  # fmt: skip
         """Anneal independent particles, `n_particles` from the reference, or in reverse.
 
         Reverse runs start from `positions` (n_particles, D), draws ``z`` of the target. Runs that
         adapt step sizes are for tuning.
         """
         self._forget_faults()
-        is_reverse = positions is not None
         if positions is not None:
             ends = np.ascontiguousarray(self.coordinates.to_base(positions))
         else:
@@ -147,23 +150,15 @@ class Annealer(Ensemble):
         log_weights = np.empty(len(ends))
         particle = new_replicas(self.path.view, np.zeros((1, self.path.dim)))
         annealing = self._annealing(particle, adapt=adapt)
-        anneal_ensemble(is_reverse, annealing, ends, log_weights, rng)
-        empty = np.empty(0)
-        return AnnealingRecord(
-            empty if is_reverse else log_weights,
-            log_weights if is_reverse else empty,
-            np.empty(0, dtype=np.bool_),
-            *self._reported(annealing.tally, np.isfinite(log_weights).sum()),
-            self.coordinates.from_base(ends),
-        )
+        anneal_ensemble(positions is not None, annealing, ends, log_weights, rng)
+        reported = self._reported(annealing.tally, np.isfinite(log_weights).sum())
+        return Particles(log_weights, self.coordinates.from_base(ends), *reported)
 
-    def _reported(
-        self, tally: AnnealingTally, n_runs: int
-    ) -> tuple[FloatArray, dict[str, int], IntArray]:
-        """Acceptance rates, counts, and those of zero density."""
+    def _reported(self, tally: AnnealingTally, n_runs: int) -> tuple[FloatArray, dict[str, int]]:
+        """Acceptance rates, and counts."""
         rates = tally.acceptance_sums / max(int(n_runs), 1)
         rates[0] = np.nan
-        return rates, self._counted(tally.counts), zero_density_by_level(tally.counts)
+        return rates, self._counted(tally.counts)
 
     @density_guard()
     def continue_draws(
@@ -178,8 +173,8 @@ class Annealer(Ensemble):
             return draws[np.arange(n) * len(draws) // n]
         positions = np.empty((n, self.path.dim))
         positions[: len(draws)] = self.coordinates.to_base(draws)
-        mover = new_replicas(self.path.view, positions[:1])
-        target_chain(self.path.view, self._target_move, n_moves, len(draws), positions, mover, rng)
+        mover = self._annealing(new_replicas(self.path.view, positions[:1]))
+        target_chain(mover, n_moves, len(draws), positions, rng)
         return self.coordinates.from_base(positions)
 
     def change_schedule(self, betas: FloatArray) -> None:

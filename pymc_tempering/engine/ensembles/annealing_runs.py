@@ -34,7 +34,7 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["TRANSITIONS", "Annealing", "AnnealingLog", "AnnealingMoves", "AnnealingTally",
-           "TargetMove", "anneal_ensemble", "anneal_forward", "anneal_reverse", "annealing_scans",
+           "anneal_ensemble", "anneal_forward", "anneal_reverse", "annealing_scans",
            "annealing_transition", "persistent_move", "random_walk_move", "refresh_momentum",
            "target_chain"]  # fmt: skip
 
@@ -53,6 +53,8 @@ class AnnealingMoves(NamedTuple):
     n_leapfrog: int  # steps in each transition
     kind: int  # position in `TRANSITIONS`
     short_steps: bool  # make one step in five up to 20 times shorter, for funnels
+    target: Explorer  # that moves draws of the target at beta = 1
+    target_scale: float
 
 
 class AnnealingTally(NamedTuple):
@@ -87,12 +89,6 @@ def refresh_momentum(momentum: FloatArray, gamma: float, rng: np.random.Generato
         momentum[i] = keep * momentum[i] + noise * rng.standard_normal()
 
 
-@compiled(inline="always")
-def kept_momentum(replicas: Replicas) -> FloatArray:
-    """Momentum of the particle, kept from one transition to the next; shape (D,)."""
-    return replicas.work[Work.KEPT_MOMENTUM]
-
-
 @compiled(borrows=True)
 def persistent_move(
     path: Path, beta: float, step_size: float, n_leapfrog: int, replicas: Replicas, row: int,
@@ -100,9 +96,9 @@ def persistent_move(
 ) -> Move:  # fmt: skip
     """Follow the dynamics at ``beta``, accept or reject, and reverse the momentum on rejection.
 
-    The momentum is part of the replicas' scratch space, see :func:`kept_momentum`.
+    The momentum is part of the replicas' scratch space, see :class:`.replicas.Work`.
     """
-    kept, tried = kept_momentum(replicas), replicas.work[Work.MOMENTUM]
+    kept, tried = replicas.work[Work.KEPT_MOMENTUM], replicas.work[Work.MOMENTUM]
     for i in range(kept.shape[0]):
         tried[i] = kept[i]
     proposal = follow(path, beta, step_size, n_leapfrog, replicas, row, tried)
@@ -164,11 +160,12 @@ def annealing_transition(
     else:
         power = 0.5 ** (step_size * moves.n_leapfrog)
         gamma = 1.0 if moves.kind == _FRESH_MOMENTUM else 1.0 - power
+        kept = replicas.work[Work.KEPT_MOMENTUM]
         if reverse:
-            refresh_momentum(kept_momentum(replicas), gamma, rng)
+            refresh_momentum(kept, gamma, rng)
         move = persistent_move(path, beta, step_size, moves.n_leapfrog, replicas, row, rng)
         if not reverse:
-            refresh_momentum(kept_momentum(replicas), gamma, rng)
+            refresh_momentum(kept, gamma, rng)
     tally.acceptance_sums[level] += move.acceptance_rate
     count_move(tally.counts[level], move, level == last)
     # short steps say nothing of the step size that is tuned
@@ -176,20 +173,6 @@ def annealing_transition(
         tally.dual_averaging[share, 4] = update_dual_averaging(
             tally.dual_averaging[share], move.signal, tally.target_accept, LOG_MAX_STEP_SIZE
         )
-
-
-class TargetMove(NamedTuple):
-    """The move of a draw of the target at beta = 1: an explorer and its scale."""
-
-    explorer: Explorer
-    scale: float
-
-
-@compiled(borrows=True)
-def _draw_momentum(replicas: Replicas, rng: np.random.Generator) -> None:
-    momentum = kept_momentum(replicas)
-    for i in range(momentum.shape[0]):
-        momentum[i] = rng.standard_normal()
 
 
 @compiled(borrows=True, apart=True)
@@ -208,7 +191,7 @@ def anneal_forward(a: Annealing, row: int, draw: FloatArray, rng: np.random.Gene
     count_reference_draw(a.tally.counts[0], delta[row], bad_gradient)
     if a.replicas.log_target[row] == -np.inf:
         return -np.inf
-    _draw_momentum(a.replicas, rng)
+    refresh_momentum(a.replicas.work[Work.KEPT_MOMENTUM], 1.0, rng)
     log_weight = 0.0
     for level in range(1, betas.shape[0]):
         log_weight += (betas[level] - betas[level - 1]) * delta[row]
@@ -226,7 +209,7 @@ def anneal_reverse(a: Annealing, row: int, rng: np.random.Generator) -> float:
     reference's mass on the support of the target. Returns log W with the sign of the forward run,
     finite, in nats.
     """
-    _draw_momentum(a.replicas, rng)
+    refresh_momentum(a.replicas.work[Work.KEPT_MOMENTUM], 1.0, rng)
     betas, log_weight = a.moves.betas, 0.0
     for level in range(betas.shape[0] - 1, 0, -1):
         annealing_transition(True, level, a, row, rng)
@@ -266,9 +249,8 @@ def anneal_ensemble(
 
 @compiled(borrows=True)
 def target_chain(
-    path: Path, target_move: TargetMove, n_moves: int, first: int, positions: FloatArray,
-    replicas: Replicas, rng: np.random.Generator,
-) -> None:  # fmt: skip
+    a: Annealing, n_moves: int, first: int, positions: FloatArray, rng: np.random.Generator
+) -> None:
     """Continue `first` draws of the target by moves at beta = 1.
 
     Row i is row ``i - first`` moved on.
@@ -277,13 +259,14 @@ def target_chain(
     exact draw too, if not an independent one. `n_moves` are made between successive positions.
     """
     n, dim = positions.shape
+    replicas, moves = a.replicas, a.moves
     for row in range(first, n):
         for i in range(dim):
             replicas.u[0, i] = positions[row - first, i]
-        evaluate(path, replicas, 0)
+        evaluate(a.path, replicas, 0)
         if replicas.log_target[0] > -np.inf:
             for _ in range(n_moves):
-                explore(path, target_move.explorer, 1.0, target_move.scale, replicas, 0, rng)
+                explore(a.path, moves.target, 1.0, moves.target_scale, replicas, 0, rng)
         for i in range(dim):
             positions[row, i] = replicas.u[0, i]
 
@@ -300,9 +283,7 @@ class AnnealingLog(NamedTuple):
 
 
 @compiled(borrows=True)
-def annealing_scans(
-    a: Annealing, target_move: TargetMove, log: AnnealingLog, rng: np.random.Generator
-) -> None:
+def annealing_scans(a: Annealing, log: AnnealingLog, rng: np.random.Generator) -> None:
     r"""Run as many scans as the log has entries, in place.
 
     There are two replicas: y, and the particle that is being annealed.
@@ -326,7 +307,7 @@ def annealing_scans(
         )
         if log.accepted[scan]:
             copy_replica(a.replicas, particle, y)
-        move = explore(a.path, target_move.explorer, 1.0, target_move.scale, a.replicas, y, rng)
+        move = explore(a.path, a.moves.target, 1.0, a.moves.target_scale, a.replicas, y, rng)
         count_move(a.tally.counts[-1], move, True)
         copy_replica(a.replicas, y, particle)
         log.log_weight[0] = anneal_reverse(a, particle, rng)

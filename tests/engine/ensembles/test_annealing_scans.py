@@ -14,20 +14,18 @@ from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings
 from pymc_tempering.engine.ensembles.annealing_runs import (
     TRANSITIONS,
-    _draw_momentum,
     anneal_ensemble,
     anneal_forward,
     anneal_reverse,
     annealing_scans,
     annealing_transition,
-    kept_momentum,
     persistent_move,
     refresh_momentum,
 )
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.move import ACCEPTED
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.replicas import draw_from_reference
+from pymc_tempering.engine.path.replicas import Work, draw_from_reference
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.estimators.bar import bar
 
@@ -65,7 +63,7 @@ def test_forward_weights_are_unbiased(name, kind, rng):
     """Mean W is Z: |z| > 4.5 at 7e-6 each; bounded weights up to the heavy tails of exp."""
     target = testing.TARGETS[name]()
     run = annealer(target, kind, short_steps=kind == "hamiltonian").ensemble(rng, n_particles=N)
-    w = np.exp(run.log_weight_forward - target.log_z)
+    w = np.exp(run.log_weights - target.log_z)
     assert abs(z_score(w, 1.0)) < 4.5
     # Pinned against drift of the estimate itself, not only its error.
     assert w.mean() == pytest.approx(1.0, abs=0.1)
@@ -80,7 +78,7 @@ def test_reverse_weights_are_unbiased_for_the_reciprocal(kind, n_leapfrog, rng):
         target = testing.TARGETS[name]()
         run = annealer(target, kind, n_leapfrog, shift=0.2, width=0.7)
         record = run.ensemble(rng, positions=target.draw(rng, N))
-        inverse = np.exp(target.log_z - record.log_weight_reverse)
+        inverse = np.exp(target.log_z - record.log_weights)
         mass = 1.0
         if name == "hard_edge_gaussian":
             edge = target.parts.edge
@@ -96,8 +94,8 @@ def test_both_directions_obey_crooks_relation(name, kind, rng):
     """E_forward[w g(w)] = E_reverse[g(w)] for bounded w g and g: no tails. |z| > 4.5 at 7e-6."""
     target = testing.TARGETS[name]()
     run = annealer(target, kind, n_leapfrog=2)
-    forward = run.ensemble(rng, n_particles=N).log_weight_forward - target.log_z
-    reverse = run.ensemble(rng, positions=target.draw(rng, N)).log_weight_reverse - target.log_z
+    forward = run.ensemble(rng, n_particles=N).log_weights - target.log_z
+    reverse = run.ensemble(rng, positions=target.draw(rng, N)).log_weights - target.log_z
     for shift in (-1.0, 0.0, 1.0):
         # g(w) = 1 / (a + w), so that w g(w) is bounded too
         a = np.exp(shift)
@@ -110,7 +108,7 @@ def test_both_directions_obey_crooks_relation(name, kind, rng):
 def test_particle_outside_the_support_has_no_weight(rng):
     target = testing.hard_edge_gaussian()
     record = annealer(target).ensemble(rng, n_particles=2000)
-    outside = np.isneginf(record.log_weight_forward)
+    outside = np.isneginf(record.log_weights)
     assert 0.05 < outside.mean() < 0.6
     # those that started inside never leave it
     assert np.isfinite(target.log_density(record.positions[~outside])).all()
@@ -120,7 +118,7 @@ def test_particle_outside_the_support_has_no_weight(rng):
 def test_reverse_from_outside_the_support_is_marked(rng):
     target = testing.hard_edge_gaussian()
     record = annealer(target).ensemble(rng, positions=np.full((3, 3), -5.0))
-    assert np.isnan(record.log_weight_reverse).all()
+    assert np.isnan(record.log_weights).all()
 
 
 def test_refreshment_keeps_the_power_and_the_stated_part(rng):
@@ -135,7 +133,7 @@ def test_refreshment_keeps_the_power_and_the_stated_part(rng):
 def test_runs_depend_on_the_generator_alone(seed):
     target = testing.banana()
     first, second, other = (
-        annealer(target).ensemble(np.random.default_rng(s), n_particles=20).log_weight_forward
+        annealer(target).ensemble(np.random.default_rng(s), n_particles=20).log_weights
         for s in (seed, seed, seed + 1)
     )
     assert np.array_equal(first, second)
@@ -206,7 +204,7 @@ def gamma_for_its_root(momentum, gamma, rng):
 def no_flip(path, beta, step_size, n_leapfrog, replicas, row, rng):
     move = persistent_move(path, beta, step_size, n_leapfrog, replicas, row, rng)
     if move.status != ACCEPTED:
-        kept = kept_momentum(replicas)
+        kept = replicas.work[Work.KEPT_MOMENTUM]
         for i in range(kept.shape[0]):
             kept[i] = -kept[i]
     return move
@@ -222,7 +220,7 @@ def always_forward(reverse, level, a, row, rng):
 
 
 def increments_before_the_moves(a, row, rng):
-    _draw_momentum(a.replicas, rng)
+    refresh_momentum(a.replicas.work[Work.KEPT_MOMENTUM], 1.0, rng)
     betas, log_weight = a.moves.betas, 0.0
     for level in range(betas.shape[0] - 1, 0, -1):
         log_weight += (betas[level] - betas[level - 1]) * a.replicas.delta[row]
@@ -234,7 +232,7 @@ def increments_after_the_moves(a, row, draw, rng):
     draw_from_reference(a.path, a.replicas, row, draw, rng)
     if a.replicas.log_target[row] == -np.inf:
         return -np.inf
-    _draw_momentum(a.replicas, rng)
+    refresh_momentum(a.replicas.work[Work.KEPT_MOMENTUM], 1.0, rng)
     betas, log_weight = a.moves.betas, 0.0
     for level in range(1, betas.shape[0]):
         annealing_transition(False, level, a, row, rng)
@@ -279,9 +277,9 @@ def test_weights_from_a_reference_that_is_not_gaussian(kind, rng):
     """Log Z by BAR of both directions, and Crooks' relation: |z| > 4.5 at 7e-6 each, four."""
     run = Annealer(MAPPED.in_coordinates(ASKEW), BETAS, MAP_STEPS, settings_of(kind, 2, False))
     target = MAPPED.target
-    forward = run.ensemble(rng, n_particles=N).log_weight_forward
+    forward = run.ensemble(rng, n_particles=N).log_weights
     record = run.ensemble(rng, positions=target.draw(rng, N))
-    reverse = record.log_weight_reverse
+    reverse = record.log_weights
     assert (record.acceptance_rate[1:] > 0.3).all()
     estimate = bar(forward, -reverse)
     influence = estimate.forward_influence, estimate.reverse_influence
