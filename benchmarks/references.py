@@ -77,9 +77,8 @@ def dependence(tuner):
     The prediction of `pymc_tempering.steps.round.predicted_moves` takes it to be the same for
     all references of a target.
     """
-    barrier, scan_variance, _ = tuner.last
     n = tuner.ladder.n_levels - 1
-    return scan_variance / (variance_of_barrier(barrier) * (n - 0.5) / n**2)
+    return tuner.scan_variance / (variance_of_barrier(tuner.barrier) * (n - 0.5) / n**2)
 
 
 def one_run(model, name, log_z, seed, given):

@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -205,7 +205,7 @@ def explorer_settings(
 
 @dataclass(frozen=True, kw_only=True)
 class Requested:
-    """What the user asked of a step, checked.
+    """What the user asked of a step; what all steps take is checked here.
 
     ``explorer`` moves the replicas where there is a gradient, and nothing else may if it
     ``is_fixed``. With ``uses_fits`` chains may start from a mixture of the local fits.
@@ -218,25 +218,10 @@ class Requested:
     is_fixed: bool
     uses_fits: bool = False
 
-    @classmethod
-    def checked(
-        cls,
-        *,
-        scans_per_draw: Any,
-        adapt_base: Any,
-        search: Any = "default",
-        moves: tuple[ExplorerSettings, bool] = (Hamiltonian(), True),
-        **own: Any,
-    ) -> Self:
-        """Check what all steps take; ``moves`` are an explorer and whether it is fixed."""
-        return cls(
-            scans_per_draw=check_positive("scans_per_draw", scans_per_draw, integer=True),
-            adapt_base=check_flag("adapt_base", adapt_base),
-            search=check_choice("search", search, SEARCHES),
-            explorer=moves[0],
-            is_fixed=moves[1],
-            **own,
-        )
+    def __post_init__(self) -> None:
+        check_positive("scans_per_draw", self.scans_per_draw, integer=True)
+        check_flag("adapt_base", self.adapt_base)
+        check_choice("search", self.search, SEARCHES)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pymc_tempering.errors import OptionError
 
 __all__ = [
     "BESIDE_SCANS", "CHAIN_ERROR", "LEAST_OF_CHAIN", "LEAST_SCANS", "MOST_CHAIN_ERROR",
-    "MOST_SCANS", "Account", "Budget", "Limits", "ScanPlan", "block_within",
+    "MOST_SCANS", "Account", "Budget", "ScanPlan", "block_within",
 ]  # fmt: skip
 
 LEAST_SCANS = 4
@@ -94,14 +94,6 @@ class Budget:
         n = min(wanted, (self.most - self.n_spent) // max(self._least, self._of_chain))
         self.refused_chains = n < wanted
         return n
-
-
-@dataclass
-class Limits:
-    """Gradients that each chain may take, and the search for modes."""
-
-    of_chain: float = np.inf
-    of_search: float = np.inf
 
 
 class Account(Stateful):

@@ -37,7 +37,7 @@ from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared, Report
 from pymc_tempering.results.statistics import pack_search
 from pymc_tempering.steps.arguments import GivenBase, Requested, Source, all_value_vars
-from pymc_tempering.steps.budget import Account, Limits
+from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.compound_ladder import CompoundLadder
 from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.steps.visits import Visits
@@ -99,6 +99,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
     backend: str | None = None  # of PyTensor; None for that which suits
     kept: Kept | None = None  # where chains are kept while they are sampled
     searches = True  # whether a run begins with a search for modes
+    share_of_chain = share_of_search = np.inf  # gradients that each chain may take, and that search
     known_draws: PosteriorDraws | None = None  # of less data, which take the place of that search
     _requested: Requested
 
@@ -128,7 +129,6 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self.vars = all_value_vars(vars, model, type(self).__name__)
         self._source = self._compile(model, base)
         self._board = Board()
-        self.limits = Limits()
         self.rng = get_random_generator(rng)
         self.tune = True
         self._found: Found | None = None
@@ -181,9 +181,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
             n_missing = int(tune) + int(draws)
         self.rng = get_random_generator(rng, copy=False)
         self.tune = tune > 0
-        self._current = CurrentChain(
-            Account(self.limits.of_chain), int(tune), int(draws), n_missing
-        )
+        self._current = CurrentChain(Account(self.share_of_chain), int(tune), int(draws), n_missing)
         self._board.start_chain()
         self._reset_chain()
         if self.kept is not None:
@@ -331,7 +329,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         n_looked = self._source.n_looked
         fits = prepare(
             density, density.start, shared_generator(rng), search=self._requested.search,
-            bend=self._requested.uses_fits, most=self.limits.of_search - n_looked,
+            bend=self._requested.uses_fits, most=self.share_of_search - n_looked,
             report=report or self._board.report, draws=self.known_draws,
             hierarchy=self._source.hierarchy, spent=n_looked,
         )  # fmt: skip

@@ -121,9 +121,12 @@ class GibbsCT(CoupledStep):
                 f"`n_knots` is {n_knots} and `log_zeta` is {log_zeta!r}, but a number fixes one "
                 "slope. Leave `n_knots` away, or set log_zeta='adapt'."
             )
-        requested = PairRequested.checked(
+        settings, is_fixed = explorer_settings(
+            explorer, target_accept, trajectory_length, max_steps
+        )
+        requested = PairRequested(
             scans_per_draw=scans_per_draw, adapt_base=adapt_base, search=search,
-            moves=explorer_settings(explorer, target_accept, trajectory_length, max_steps),
+            explorer=settings, is_fixed=is_fixed,
             n_entries=int(n_knots) + 1, needs_pilot=slope is None or adapt_base,
             bias=None if slope is None else np.array([0.0, slope]),
         )  # fmt: skip

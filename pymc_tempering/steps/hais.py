@@ -179,8 +179,9 @@ class HAIS(TemperedStep):
             target_accept=check_probability("target_accept", target_accept),
             target=Hamiltonian(),
         )
-        requested = AnnealingRequested.checked(
+        requested = AnnealingRequested(
             scans_per_draw=scans_per_draw, adapt_base=adapt_base, search=search,
+            explorer=Hamiltonian(), is_fixed=True,
             n_levels=None if n_levels is None else check_n_levels(n_levels),
             betas=None if betas is None else check_betas(betas),
             schedule=check_choice("schedule", schedule, ANNEALING_SCHEDULES), annealing=annealing,

@@ -151,7 +151,7 @@ def prepare_step(
     if budget is not None:
         budget.searches = step.searches
         budget.check(run["chains"], step.least_share)
-        step.limits.of_search = budget.of_search
+        step.share_of_search = budget.of_search
     store = run.get("store")
     there = "" if store is None else _attach(store, step, model, given, run)
     if show and there:
@@ -173,7 +173,7 @@ def prepare_step(
                 budget.n_spent = step.n_searched
                 budget.check(chains, step.least_share)
         if budget is not None:
-            step.limits.of_chain = budget.share(chains)
+            step.share_of_chain = budget.share(chains)
         idata = run_chains(
             step, model, chains=chains, random_seed=random_seed, executor=executor, **settled,
             **options,

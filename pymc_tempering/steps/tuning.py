@@ -86,11 +86,14 @@ class Tuner(Stateful):
     ``pooled`` are the combined local fits of ``n_modes`` modes: what is known before any tempering,
     if anything. With a choice of the reference tuning stops when it is good enough; without it the
     chain keeps its Gaussian, and tuning takes all its steps. ``blocks`` are of the round under way;
-    of the last one, once all are over. ``last`` has its barrier, `scan_variance` and `scan_cost`.
+    of the last one, once all are over. ``barrier`` is that of the round before, ``scan_variance``
+    the variance of log Z of a chain times its scans, nats², inf where levels do not overlap, and
+    ``scan_cost`` the gradients of a scan on the ladder that it left.
     """
 
     _changing = (
-        "pooled", "n_modes", "lengths", "round", "blocks", "n_arrivals", "n_scans", "last",
+        "pooled", "n_modes", "lengths", "round", "blocks", "n_arrivals", "n_scans", "barrier",
+        "scan_variance", "scan_cost",
     )  # fmt: skip
 
     def __init__(
@@ -107,7 +110,7 @@ class Tuner(Stateful):
         self.lengths = round_lengths(n_steps)
         self.round = self.n_arrivals = self.n_scans = 0
         self.blocks: list[dict[str, Any]] = []
-        self.last = [np.nan] * 3
+        self.barrier = self.scan_variance = self.scan_cost = np.nan
 
     @classmethod
     def resumed(cls, state: dict[str, Any], ladder: AnyLadder, settings: TunerSettings) -> Self:
@@ -133,16 +136,6 @@ class Tuner(Stateful):
         The last round never does, so that a full round follows each change.
         """
         return self.settings.adapt_base and self.round < len(self.lengths) - 1
-
-    @property
-    def scan_variance(self) -> float:
-        """Variance of log Z of a chain times its scans, nats²; inf where levels do not overlap."""
-        return float(self.last[1])
-
-    @property
-    def scan_cost(self) -> float:
-        """Gradients of a scan in the last round, on the ladder that it left."""
-        return float(self.last[2])
 
     @property
     def delta(self) -> FloatArray:
@@ -212,10 +205,11 @@ class Tuner(Stateful):
         self.round += 1
         # neighbours that share no draws make an estimate with no number of scans
         overlaps = np.isfinite(log_z) or not self.finished
-        scan_cost = n_gradients / len(delta) * (ladder.n_levels - 1) / max(delta.shape[1] - 1, 1)
-        self.last = [barrier, se**2 * len(delta) if overlaps else np.inf, scan_cost]
+        self.barrier, self.scan_variance = barrier, se**2 * len(delta) if overlaps else np.inf
+        n_moves = max(delta.shape[1] - 1, 1)
+        self.scan_cost = n_gradients / len(delta) * (ladder.n_levels - 1) / n_moves
         if not self.finished:
-            self._afford(left, max(scan_cost * len(delta) / len(self.blocks), 1.0))
+            self._afford(left, max(self.scan_cost * len(delta) / len(self.blocks), 1.0))
             self.blocks = []
 
     def _afford(self, left: float, block_cost: float) -> None:
@@ -245,7 +239,7 @@ class Tuner(Stateful):
             and self.choice.settled
             and self.round < len(self.lengths) - 1
             and n_arrivals >= enough
-            and abs(barrier - self.last[0]) <= 0.1 + 0.15 * barrier
+            and abs(barrier - self.barrier) <= 0.1 + 0.15 * barrier
         )
 
     def _refine(

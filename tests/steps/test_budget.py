@@ -135,7 +135,7 @@ def test_stored_states_continue_with_identical_draws(model, stop, seed):
     def build():
         with model:
             step = ParallelTempering(n_levels=10, search="none", scans_per_draw=6)
-        step.limits.of_chain = 4_000
+        step.share_of_chain = 4_000
         return step
 
     whole, _ = by_hand(build(), model, seed, 24, 16)
@@ -143,7 +143,7 @@ def test_stored_states_continue_with_identical_draws(model, stop, seed):
     _, point = by_hand(first, model, seed, stop, 16)
     second = build()
     second.sampling_state = first.sampling_state
-    second._current.account.share = second.limits.of_chain
+    second._current.account.share = second.share_of_chain
     rest, _ = by_hand(second, model, None, 24, 16, start=stop, point=point)
     np.testing.assert_array_equal(rest, whole[stop:])
 
