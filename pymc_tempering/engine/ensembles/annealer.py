@@ -114,7 +114,7 @@ class Annealer(Ensemble):
         self, n_scans: int, rng: np.random.Generator, *, adapt: bool = False
     ) -> AnnealingRecord:
         """Run a block of scans in compiled code; while adapting they are not exactly invariant."""
-        self._forget_faults()
+        self.path.view.faults[:] = 0
         log = AnnealingLog(
             self.log_weight, np.empty(n_scans), np.empty(n_scans),
             np.zeros(n_scans, dtype=np.bool_),
@@ -141,7 +141,7 @@ class Annealer(Ensemble):
         Reverse runs start from `positions` (n_particles, D), draws ``z`` of the target. Runs that
         adapt step sizes are for tuning.
         """
-        self._forget_faults()
+        self.path.view.faults[:] = 0
         if positions is not None:
             ends = np.ascontiguousarray(self.coordinates.to_base(positions))
         else:

@@ -20,15 +20,8 @@ class Ensemble(Stateful):
     replicas: Replicas
     betas: FloatArray
 
-    def _forget_faults(self) -> None:
-        """Count evaluations without a finite density from here on."""
-        self.path.view.faults[:] = 0
-
     def _counted(self, counts: IntArray, *, needs_gradient: bool = True) -> dict[str, int]:
-        """Counts by name, and evaluations since :meth:`_forget_faults` without a finite density.
-
-        In gradients of the model.
-        """
+        """Counts by name, and evaluations without a finite density; in gradients of the model."""
         made = counts_by_name(counts, self.path.view.faults, needs_gradient=needs_gradient)
         of_model = "n_gradients", "n_bad_gradients", "n_infinite_density", "n_nan_density"
         return made | {name: self.path.n_each * made[name] for name in of_model}

@@ -138,7 +138,7 @@ class Ladder(Ensemble):
         With `keep_positions` the position at beta = 1 after each scan is returned.
         """
         n, dim = self.u.shape
-        self._forget_faults()
+        self.path.view.faults[:] = 0
         begin_block(self.last_end)
         draws, origins, n_looked = self.path.draws_and_origins(n_scans, rng, self.betas[1])
         n_components = 1 if self.mixture is None else len(self.mixture.fits) + 1

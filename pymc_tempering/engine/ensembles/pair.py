@@ -89,7 +89,7 @@ class TemperedPair(Ensemble):
     @density_guard()
     def run(self, n_scans: int, rng: np.random.Generator, *, adapt: bool = False) -> PairRecord:
         """Run a block of scans; those that `adapt` step sizes are not exactly invariant."""
-        self._forget_faults()
+        self.path.view.faults[:] = 0
         begin_block(self.last_end)
         n = self.betas.size
         delta, target_delta, beta = np.empty((3, n_scans))

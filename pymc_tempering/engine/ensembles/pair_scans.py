@@ -37,20 +37,20 @@ from pymc_tempering.engine.ensembles.beta import (
     neighbour_level,
     piece_masses,
 )
-from pymc_tempering.engine.ensembles.swap import swap_probability
+from pymc_tempering.engine.ensembles.swap import swap_probability, visit_base, visit_target
 from pymc_tempering.engine.explorers.adaptation import Adaptation, adapt_scale
 from pymc_tempering.engine.explorers.explore import explore
 from pymc_tempering.engine.move import Explorer
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas, draw_from_reference
-from pymc_tempering.engine.tally import RESTARTS, ROUND_TRIPS, count_move, count_reference_draw
+from pymc_tempering.engine.tally import count_move, count_reference_draw
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["LEVEL_UPDATES", "Bias", "Pair", "PairLog", "PairScans", "continuous_scans",
            "exchange_at_levels", "exchange_marginally", "exchange_or_not",
            "move", "move_target", "redraw_beta", "redraw_level", "scale_at", "simulated_scans",
-           "try_reference", "visit_reference"]  # fmt: skip
+           "try_reference"]  # fmt: skip
 
 
 class Bias(NamedTuple):
@@ -149,22 +149,9 @@ def exchange_or_not(s: PairScans, probability: float, rng: np.random.Generator) 
     # nan refuses as well
     if not rng.random() < probability:
         return
-    holder, last_end = s.pair.holder, s.pair.last_end
+    holder = s.pair.holder
     holder[0], holder[1] = holder[1], holder[0]
-    arrived = holder[1]
-    if last_end[arrived] == 1:
-        s.log.counts[0, RESTARTS] += 1
-        last_end[arrived] = 3
-    elif last_end[arrived] == 0:
-        last_end[arrived] = 2
-
-
-@compiled(borrows=True, inside=True)
-def visit_reference(s: PairScans, row: int) -> None:
-    """Note that a position is at the reference, and count a round trip if it was at the target."""
-    if s.pair.last_end[row] >= 3:
-        s.log.counts[0, ROUND_TRIPS] += 1
-    s.pair.last_end[row] = 1
+    visit_target(holder[1], s.pair.last_end, s.log.counts[0])
 
 
 @compiled
@@ -190,7 +177,7 @@ def try_reference(
     if rng.random() < (1.0 if log_ratio >= 0.0 else np.exp(log_ratio)):
         holder[0], holder[2] = spare, holder[0]
         last_end[spare] = last_end[holder[2]]
-        visit_reference(s, spare)
+        visit_base(spare, last_end, s.log.counts[0])
 
 
 @compiled
@@ -201,7 +188,7 @@ def redraw_beta(s: PairScans, log_masses: FloatArray, rng: np.random.Generator) 
     total = piece_masses(delta, bias.betas, bias.bias, log_masses)
     s.pair.beta[0] = draw_beta(delta, bias.betas, bias.bias, log_masses, total, rng)
     if s.pair.beta[0] < bias.grid[1]:
-        visit_reference(s, z)
+        visit_base(z, s.pair.last_end, s.log.counts[0])
 
 
 @compiled
@@ -276,7 +263,7 @@ def simulated_scans(s: PairScans, rng: np.random.Generator) -> None:
             draw = log.reference_draws[scan]
             bad_gradient = draw_from_reference(s.path, s.replicas, z, draw, rng)
             count_reference_draw(log.counts[0], delta[z], bad_gradient)
-            visit_reference(s, z)
+            visit_base(z, s.pair.last_end, s.log.counts[0])
             log.acceptance_sums[0] += 1.0
         else:
             at_level = (betas[k], s.adaptation.scales[k], k)

@@ -8,7 +8,8 @@ from pymc_tempering.numerics import draw_below
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["DEO", "SWAP_SCHEMES", "SWEEP", "attempt_swap", "begin_block",
-           "is_restarted", "swap_probability", "swap_sweep", "track_trips"]  # fmt: skip
+           "is_restarted", "swap_probability", "swap_sweep", "track_trips", "visit_base",
+           "visit_target"]  # fmt: skip
 
 SWAP_SCHEMES = ("deo", "seo", "sweep", "alternating_sweep")
 """Deterministic even-odd; stochastic even-odd; full upward sweep; sweeps up and down in turn."""
@@ -76,16 +77,26 @@ def track_trips(replica_at: IntArray, last_end: IntArray, counts: IntArray) -> N
     is 0 before any end was visited, 1 after the base, 2 after the target, 3 after the target for a
     replica that had come from the base, 4 the same in an earlier block; overwritten.
     """
-    base = replica_at[0]
-    if last_end[base] >= 3:
+    visit_base(replica_at[0], last_end, counts)
+    visit_target(replica_at[-1], last_end, counts)
+
+
+@compiled(borrows=True, inside=True)
+def visit_base(replica: int, last_end: IntArray, counts: IntArray) -> None:
+    """Note that a replica is at the base, and count a round trip; see :func:`track_trips`."""
+    if last_end[replica] >= 3:
         counts[ROUND_TRIPS] += 1
-    last_end[base] = 1
-    target = replica_at[-1]
-    if last_end[target] == 1:
+    last_end[replica] = 1
+
+
+@compiled(borrows=True, inside=True)
+def visit_target(replica: int, last_end: IntArray, counts: IntArray) -> None:
+    """Note that a replica is at the target, and count a tempered restart."""
+    if last_end[replica] == 1:
         counts[RESTARTS] += 1
-        last_end[target] = 3
-    elif last_end[target] == 0:
-        last_end[target] = 2
+        last_end[replica] = 3
+    elif last_end[replica] == 0:
+        last_end[replica] = 2
 
 
 def begin_block(last_end: IntArray) -> None:
