@@ -6,8 +6,7 @@ import numpy as np
 from arviz_stats.base import array_stats
 from scipy.special import logsumexp, softmax
 
-from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.robust import TAIL, scale_from_correlation
+from pymc_tempering.engine.path.gaussian import TAIL, GaussianBase, scale_from_correlation
 from pymc_tempering.errors import BaseError
 from pymc_tempering.options import as_numbers
 from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM
@@ -31,7 +30,7 @@ def base_from_draws(
     draws : array of shape (n, D) or (chains, n, D)
         Draws of the flat unconstrained vector in the order in which they were made.
     full, min_scale
-        As for :func:`pymc_tempering.engine.path.robust.robust_moments`.
+        As for :meth:`pymc_tempering.GaussianBase.from_draws`.
 
     Returns
     -------

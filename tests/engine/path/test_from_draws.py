@@ -1,4 +1,4 @@
-"""Robust moments of draws."""
+"""Gaussians of draws: robust moments, and draws that are refused."""
 
 import numpy as np
 import pytest
