@@ -118,7 +118,7 @@ def codes_of(trees):
 
 
 def figures(root):
-    package = sorted((root / PACKAGE).rglob("*.py"))
+    package = sorted(f for f in (root / PACKAGE).rglob("*") if f.suffix in (".py", ".pyi"))
     sources = [file.read_text() for file in package]
     trees = [ast.parse(source) for source in sources]
     numbers = [numbers_of(tree, text) for tree, text in zip(trees, sources, strict=True)]

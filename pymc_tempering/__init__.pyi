@@ -1,0 +1,49 @@
+"""The public names, for Python itself and for type checkers: see `__init__.py`."""
+
+from pymc_tempering.annealing.bidirectional import bidirectional_check as bidirectional_check
+from pymc_tempering.annealing.particles import anneal as anneal
+from pymc_tempering.comparison.averaging import average as average
+from pymc_tempering.comparison.bayes_factor import bayes_factor as bayes_factor
+from pymc_tempering.comparison.calibration import check_calibration as check_calibration
+from pymc_tempering.comparison.refits import Refits as Refits
+from pymc_tempering.comparison.sensitivity import prior_sensitivity as prior_sensitivity
+from pymc_tempering.comparison.table import compare as compare
+from pymc_tempering.diagnostics.modes import modes as modes
+from pymc_tempering.diagnostics.structure import ModelStructure as ModelStructure
+from pymc_tempering.diagnostics.structure import structure as structure
+from pymc_tempering.engine.path.gaussian import GaussianBase as GaussianBase
+from pymc_tempering.estimators.continuous import tempered_expectation as tempered_expectation
+from pymc_tempering.estimators.result import LogZEstimate as LogZEstimate
+from pymc_tempering.evidence.estimate import estimate_logz as estimate_logz
+from pymc_tempering.evidence.estimate import sample as sample
+from pymc_tempering.evidence.many import ManyEvidences as ManyEvidences
+from pymc_tempering.evidence.many import estimate_many as estimate_many
+from pymc_tempering.evidence.many import sample_many as sample_many
+from pymc_tempering.plots.comparison import plot_calibration as plot_calibration
+from pymc_tempering.plots.comparison import plot_evidence as plot_evidence
+from pymc_tempering.plots.comparison import plot_prior_sensitivity as plot_prior_sensitivity
+from pymc_tempering.plots.index_process import plot_index_process as plot_index_process
+from pymc_tempering.plots.log_weights import plot_log_weights as plot_log_weights
+from pymc_tempering.plots.logz_trace import plot_logz_trace as plot_logz_trace
+from pymc_tempering.plots.modes import plot_modes as plot_modes
+from pymc_tempering.plots.report import plot_report as plot_report
+from pymc_tempering.plots.report import report as report
+from pymc_tempering.plots.schedule import plot_barrier as plot_barrier
+from pymc_tempering.plots.schedule import plot_beta_occupancy as plot_beta_occupancy
+from pymc_tempering.plots.schedule import plot_logz_curve as plot_logz_curve
+from pymc_tempering.plots.structure import plot_structure as plot_structure
+from pymc_tempering.references.prepare import fit_base as fit_base
+from pymc_tempering.results.concat import concat_chains as concat_chains
+from pymc_tempering.results.modes import Modes as Modes
+from pymc_tempering.steps.deferred import Deferred as Deferred
+from pymc_tempering.steps.discrete import CompoundTempering as CompoundTempering
+from pymc_tempering.steps.discrete import DiscreteTempering as DiscreteTempering
+from pymc_tempering.steps.gibbs_continuous import GibbsCT as GibbsCT
+from pymc_tempering.steps.hais import HAIS as HAIS
+from pymc_tempering.steps.parallel import ParallelTempering as ParallelTempering
+from pymc_tempering.steps.simulated import SimulatedTempering as SimulatedTempering
+from pymc_tempering.transform import temper as temper
+from pymc_tempering.transform import untemper as untemper
+from pymc_tempering.updates.update import update as update
+
+__version__: str
