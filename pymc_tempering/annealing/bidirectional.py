@@ -4,11 +4,11 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import arviz as az
 import numpy as np
 import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
-import xarray as xr
 
 from pymc_tempering.annealing.particles import anneal, anneal_options
 from pymc_tempering.errors import ModelError, OptionError
@@ -139,7 +139,8 @@ def bidirectional_check(
             data_rng, *method_rngs = rng.spawn(1 + len(named))
             simulated = simulate(model, data_rng)
             conditioned = simulated.model
-            draws = _one_draw(simulated.parameters)
+            one_draw = {name: value[None, None] for name, value in simulated.parameters.items()}
+            draws = az.from_dict({"posterior": one_draw})
             all_simulated.append(simulated)
             of_repeat: list[dict[str, Any]] = []
             for (name, method), method_rng in zip(named.items(), method_rngs, strict=True):
@@ -241,17 +242,6 @@ def _check_options(options: Mapping[str, Any]) -> None:
             f"{sorted(known - set(own))} on to `anneal`. Data, starting draws and direction are "
             "its own business."
         )
-
-
-def _one_draw(parameters: Mapping[str, np.ndarray]) -> xr.DataTree:
-    variables = {
-        name: (
-            ("chain", "draw", *(f"{name}_dim_{i}" for i in range(value.ndim))),
-            value[None, None],
-        )
-        for name, value in parameters.items()
-    }
-    return xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
 
 
 def _other_estimate(method: Method, model: pm.Model, rng: np.random.Generator) -> float:
