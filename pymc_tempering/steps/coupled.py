@@ -250,10 +250,7 @@ class CoupledStep(TemperedStep):
         self._barrier, self._tuned = state["barrier"], state["tuned"].copy()
         asked, path, explorer = self._requested, self._any_path(), self._source.explorer
         if "pilot" in state:
-            self._pilot = resumed_pilot(
-                state["pilot"], path, adapt_schedule=asked.betas is None,
-                adapt_base=asked.adapt_base, settings=explorer,
-            )  # fmt: skip
+            self._pilot = resumed_pilot(state["pilot"], path, explorer)
         if "pair" in state:
             self._pair = self._pair_class.restored(
                 state["pair"], path=path, settings=explorer, level_update=asked.level_update

@@ -321,7 +321,4 @@ class HAIS(TemperedStep):
                 state["annealer"], path=path, settings=asked.annealing
             )
         else:
-            self._pilot = resumed_pilot(
-                state["pilot"], path, adapt_schedule=True, adapt_base=asked.adapt_base,
-                settings=Hamiltonian(),
-            )  # fmt: skip
+            self._pilot = resumed_pilot(state["pilot"], path, Hamiltonian())

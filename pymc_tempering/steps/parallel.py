@@ -30,7 +30,6 @@ from pymc_tempering.steps.tuning import (
     FIRST_LEVELS,
     MIXTURE_LEVELS,
     Tuner,
-    TunerSettings,
     overdisperse,
 )
 from pymc_tempering.types import FloatArray
@@ -258,16 +257,14 @@ class ParallelTempering(TemperedStep):
         pooled_counts = pooled if self._pools_fits else None
         # copies are modes to get to, but alike
         n_modes = len(modes) if choice.orbit is None else max(len(modes), 2)
-        tuner = Tuner(ladder, self._tuner_settings, n_steps, pooled_counts, n_modes, choice)
+        tuner = Tuner(
+            ladder, n_steps, pooled_counts, n_modes, choice, max_levels=self.n_levels,
+            adapts_schedule=self._requested.betas is None, adapts_base=self._requested.adapt_base,
+        )  # fmt: skip
         if self._source.base is None or self._requested.adapt_base:
             out_of_reach = 0
         self._run = LadderRun(tuner, out_of_reach)
         return self._run
-
-    @property
-    def _tuner_settings(self) -> TunerSettings:
-        asked = self._requested
-        return TunerSettings(asked.n_levels, asked.betas is None, asked.adapt_base)
 
     def stop_tuning(self) -> None:
         """Fix base, schedule and step sizes; every later scan is exactly invariant."""
@@ -339,7 +336,7 @@ class ParallelTempering(TemperedStep):
     def _restore(self, state: dict[str, Any]) -> None:
         self._funnel_depth = state["funnel_depth"]
         ladder = self._restored_ladder(state["tuner"]["ladder"])
-        tuner = Tuner.resumed(state["tuner"], ladder, self._tuner_settings)
+        tuner = Tuner.resumed(state["tuner"], ladder)
         self._run = LadderRun.restored(state, tuner=tuner)
 
     def _new_ladder(self, path: TemperedPath, betas: FloatArray, places: FloatArray) -> AnyLadder:

@@ -7,7 +7,6 @@ tempering goes on with the ladder. Methods with one tempered replica start from 
 pilot, whose last round gives base, step sizes, barrier and log z(beta) at once.
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -37,7 +36,7 @@ from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
     "FIRST_LEVELS", "MAX_LEVELS", "MIXTURE_LEVELS", "PilotResult", "PilotStart", "Tuner",
-    "TunerSettings", "overdisperse", "read_pilot", "resumed_pilot", "round_lengths", "start_pilot",
+    "overdisperse", "read_pilot", "resumed_pilot", "round_lengths", "start_pilot",
 ]  # fmt: skip
 
 FIRST_LEVELS, MIXTURE_LEVELS = 12, 4
@@ -71,18 +70,11 @@ def overdisperse(base: GaussianBase, n_modes: int) -> GaussianBase:
     return GaussianBase(base.mean, factor * base.scale, base.log_zeta)
 
 
-@dataclass(frozen=True)
-class TunerSettings:
-    """What tuning may change, and up to how many levels."""
-
-    max_levels: int
-    adapt_schedule: bool = True
-    adapt_base: bool = True
-
-
 class Tuner(Stateful):
     """Tunes the ladder of one chain in ``n_steps`` blocks of scans, round by round.
 
+    It adapts step sizes, and if it ``adapts_schedule`` and ``adapts_base`` these, with at most
+    ``max_levels`` levels.
     ``pooled`` are the combined local fits of ``n_modes`` modes: what is known before any tempering,
     if anything. With a choice of the reference tuning stops when it is good enough; without it the
     chain keeps its Gaussian, and tuning takes all its steps. ``blocks`` are of the round under way;
@@ -92,20 +84,24 @@ class Tuner(Stateful):
     """
 
     _changing = (
-        "pooled", "n_modes", "lengths", "round", "blocks", "n_arrivals", "n_scans", "barrier",
-        "scan_variance", "scan_cost",
+        "max_levels", "adapts_schedule", "adapts_base", "pooled", "n_modes", "lengths", "round",
+        "blocks", "n_arrivals", "n_scans", "barrier", "scan_variance", "scan_cost",
     )  # fmt: skip
 
     def __init__(
         self,
         ladder: AnyLadder,
-        settings: TunerSettings,
         n_steps: int,
         pooled: GaussianBase | None,
         n_modes: int,
         choice: ReferenceChoice | None = None,
+        *,
+        max_levels: int,
+        adapts_schedule: bool = True,
+        adapts_base: bool = True,
     ) -> None:
-        self.ladder, self.settings, self.choice = ladder, settings, choice
+        self.ladder, self.choice, self.max_levels = ladder, choice, max_levels
+        self.adapts_schedule, self.adapts_base = adapts_schedule, adapts_base
         self.pooled, self.n_modes = pooled, n_modes
         self.lengths = round_lengths(n_steps)
         self.round = self.n_arrivals = self.n_scans = 0
@@ -113,11 +109,11 @@ class Tuner(Stateful):
         self.barrier = self.scan_variance = self.scan_cost = np.nan
 
     @classmethod
-    def resumed(cls, state: dict[str, Any], ladder: AnyLadder, settings: TunerSettings) -> Self:
+    def resumed(cls, state: dict[str, Any], ladder: AnyLadder) -> Self:
         """Rebuild from :meth:`state` and a ladder that was rebuilt from its own part of it."""
         ladder.n_off_record = 0  # what it took to put replicas where they were
         choice = state["choice"] and ReferenceChoice.restored(state["choice"])
-        return cls.restored(state, ladder=ladder, settings=settings, choice=choice)
+        return cls.restored(state, ladder=ladder, choice=choice)
 
     def state(self) -> dict[str, Any]:
         """Everything that changes, as copies."""
@@ -135,7 +131,7 @@ class Tuner(Stateful):
 
         The last round never does, so that a full round follows each change.
         """
-        return self.settings.adapt_base and self.round < len(self.lengths) - 1
+        return self.adapts_base and self.round < len(self.lengths) - 1
 
     @property
     def delta(self) -> FloatArray:
@@ -193,8 +189,8 @@ class Tuner(Stateful):
         if self._good_enough(barrier, n_restarts):
             # one more round, in which only schedule and step sizes adapt, is all it takes
             self.lengths = np.append(self.lengths[: self.round + 1], self.lengths[self.round])
-        if self.settings.adapt_schedule:
-            most = self.settings.max_levels
+        if self.adapts_schedule:
+            most = self.max_levels
             n_levels = n_levels_for(barrier, most, min(self._least_levels(), most))
             ladder.change_schedule(equal_barrier_schedule(ladder.betas, rates, n_levels))
         if self.base_may_change:
@@ -275,7 +271,7 @@ class Tuner(Stateful):
         self.lengths = np.concatenate([done, round_lengths(int(left.sum()))])
         of_mixture = self.ladder.mixture is not None
         kind, n = ("linear", MIXTURE_LEVELS) if of_mixture else ("geometric", FIRST_LEVELS)
-        self.ladder.change_schedule(make_schedule(kind, min(n, self.settings.max_levels)))
+        self.ladder.change_schedule(make_schedule(kind, min(n, self.max_levels)))
 
     def _next_base(self, positions: FloatArray, n_restarts: int) -> GaussianBase | None:
         """Gaussian of the draws of this round, weighed against the local fits; None of too few.
@@ -353,22 +349,16 @@ def start_pilot(
     """Ladder of a pilot and its tuner, for so many blocks of scans; `betas`, if given, are kept."""
     first = make_schedule("geometric", FIRST_LEVELS) if betas is None else betas
     ladder = Ladder(start.path, first, start.places, rng, settings=settings)
-    limits = TunerSettings(max(MAX_LEVELS, first.size), betas is None, adapt_base)
-    return Tuner(ladder, limits, n_steps, start.pooled, len(start.modes))
+    return Tuner(
+        ladder, n_steps, start.pooled, len(start.modes), max_levels=max(MAX_LEVELS, first.size),
+        adapts_schedule=betas is None, adapts_base=adapt_base,
+    )  # fmt: skip
 
 
-def resumed_pilot(
-    state: dict[str, Any],
-    path: TemperedPath,
-    *,
-    adapt_schedule: bool,
-    adapt_base: bool,
-    settings: ExplorerSettings,
-) -> Tuner:
+def resumed_pilot(state: dict[str, Any], path: TemperedPath, settings: ExplorerSettings) -> Tuner:
     """Rebuild a pilot from its state; ``path`` may be in any coordinates."""
     ladder = Ladder.restored(state["ladder"], path=path, settings=settings, swap_scheme=0)
-    limits = TunerSettings(max(MAX_LEVELS, ladder.n_levels), adapt_schedule, adapt_base)
-    return Tuner.resumed(state, ladder, limits)
+    return Tuner.resumed(state, ladder)
 
 
 def read_pilot(pilot: Tuner) -> PilotResult:

@@ -33,7 +33,7 @@ from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.round import Round, predicted_moves
 from pymc_tempering.steps.run import prepare_step
 from pymc_tempering.steps.simulated import SimulatedTempering
-from pymc_tempering.steps.tuning import Tuner, TunerSettings
+from pymc_tempering.steps.tuning import Tuner
 from tests.steps.test_parallel import by_hand
 
 TARGET = testing.asymmetric_bimodal()
@@ -61,7 +61,7 @@ def chain(choice, rng, target=TARGET, wide=WIDE, pooled=WIDE, n_modes=2):
     path = TemperedPath.from_base(target, wide).starting_from(choice.at_start)
     betas = np.linspace(0, 1, 6) ** 2 if path.mixture is None else np.linspace(0, 1, 3)
     ladder = Ladder(path, betas, target.start, rng, settings=Hamiltonian())
-    return Tuner(ladder, TunerSettings(12), 60, pooled, n_modes, choice)
+    return Tuner(ladder, 60, pooled, n_modes, choice, max_levels=12)
 
 
 def tune(tuner, rng):

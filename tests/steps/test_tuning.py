@@ -12,7 +12,6 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.steps.tuning import (
     Tuner,
-    TunerSettings,
     overdisperse,
     read_pilot,
     round_lengths,
@@ -56,8 +55,10 @@ def chain(name, rng, betas=(0.0, 0.3, 1.0), scale=2.0, start=None):
 
 
 def new_tuner(ladder, n_steps, max_levels=12, n_modes=1, *, schedule=True, base=True):
-    settings = TunerSettings(max_levels, schedule, base)
-    return Tuner(ladder, settings, n_steps, ladder.base, n_modes)
+    return Tuner(
+        ladder, n_steps, ladder.base, n_modes, max_levels=max_levels, adapts_schedule=schedule,
+        adapts_base=base,
+    )  # fmt: skip
 
 
 def tune(tuner, rng, scans=16):
@@ -122,13 +123,12 @@ def test_a_tuner_continues_from_its_state(rng):
     """In the middle of a round, and as a pilot whose last round is over."""
     _, ladder = chain("skewed_gamma", rng)
     tuner = new_tuner(ladder, 20, 5, n_modes=2)
-    settings = tuner.settings
     for n in (9, 11):
         for _ in range(n):
             tuner.run(4, rng)
         state = tuner.state()
         again = Ladder.restored(state["ladder"], path=ladder.path, settings=SETTINGS, swap_scheme=0)
-        other = Tuner.resumed(state, again, settings)
+        other = Tuner.resumed(state, again)
         for name, value in other.state().items():
             np.testing.assert_equal(value, state[name])
         for mine, its in zip(read_pilot(tuner), read_pilot(other), strict=True):
@@ -248,7 +248,7 @@ def test_a_replica_that_came_from_the_reference_is_no_stray(arrives, rng, monkey
     _, ladder = chain("asymmetric_bimodal", rng)
     requested = []
     monkeypatch.setattr(Ladder, "rescue_target", lambda self: requested.append(self))
-    tuner = Tuner(ladder, TunerSettings(8, adapt_schedule=False), 3, None, 1)
+    tuner = Tuner(ladder, 3, None, 1, max_levels=8, adapts_schedule=False)
     record = ladder.run(5, rng, adapt=True, keep_positions=True)
     record.counts["n_tempered_restarts"] = 2 * arrives
     for _ in range(2):

@@ -20,7 +20,7 @@ from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.steps.parallel import ParallelTempering
-from pymc_tempering.steps.tuning import Tuner, TunerSettings
+from pymc_tempering.steps.tuning import Tuner
 from pymc_tempering.testing.exact import base_log_density
 
 AIM = 0.3
@@ -145,7 +145,7 @@ def estimate(target, rng, **planted):
     """Log Z and its standard error, after the rounds of parallel tempering."""
     base = GaussianBase.from_moments(target.mean + 1.0, 9.0 * target.cov)
     batch = Batch(target, base, make_schedule("geometric", 8), target.start[None], rng, **planted)
-    tuner = Tuner(batch, TunerSettings(8, adapt_base=False), 120, base, 2)
+    tuner = Tuner(batch, 120, base, 2, max_levels=8, adapts_base=False)
     while not tuner.finished:
         tuner.run(10, rng)
     batch.stop_adaptation()
