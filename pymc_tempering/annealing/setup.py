@@ -13,8 +13,6 @@ from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.options import as_numbers
 from pymc_tempering.progress import Phases
-from pymc_tempering.schedule.annealing import annealing_schedule
-from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.steps.hais import HAIS, PILOT_SCANS
 from pymc_tempering.steps.tuning import PilotStart, overdisperse, read_pilot, start_pilot
 from pymc_tempering.types import FloatArray
@@ -36,9 +34,8 @@ def set_up(
 ) -> tuple[Annealer, FloatArray]:
     """Tuned annealer, and draws ``z`` of the target, shape (n_draws, D)."""
     options, rng, base = step._requested, step.rng, step._source.base
-    betas = options.betas
     if tune == 0 and base is not None:
-        betas = make_schedule(options.schedule, n_levels) if betas is None else betas
+        betas = step._schedule(n_levels)
         sizes = check_step_size(step_size, betas.size)
         assert sizes is not None
         path = step._path(base)
@@ -55,19 +52,14 @@ def set_up(
         phase.advance()
     ladder = pilot.ladder
     assert isinstance(ladder, Ladder)
-    ladder.stop_adaptation()
-    if betas is None and tune > 0:
+    if tune > 0:
         result = read_pilot(pilot)
-        betas = annealing_schedule(
-            options.schedule, n_levels, result.betas, result.rejection_rates,
-            pilot.delta,
-        )  # fmt: skip
-    elif betas is None:
-        betas = make_schedule(options.schedule, n_levels)
+        step._knots = result.betas, result.rejection_rates, pilot.delta
+    betas = step._schedule(n_levels)
     sizes = check_step_size(step_size, betas.size)
     is_tuned = sizes is None
-    if sizes is None:
-        sizes = np.exp(np.interp(betas, ladder.betas[1:], np.log(ladder.scales[1:])))
+    if sizes is None:  # which there is a pilot run for
+        sizes = result.step_sizes_at(betas)
     annealer = Annealer(ladder.path, betas, sizes, options.annealing, ladder.scales[-1])
     if is_tuned:
         # each step size is an average over the particles

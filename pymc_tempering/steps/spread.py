@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,10 @@ def spread_chains(
     parent, starts = get_random_generator(random_seed), options.pop("initvals", None)
     of_each = isinstance(starts, Sequence)
     quiet = options | {"progressbar": False, "quiet": True, "chains": 1, "cores": 1}
-    chain = partial(_chain, partial(sample, step, model, **quiet))
+
+    def chain(seed: np.random.Generator, start: Any) -> xr.DataTree:
+        return sample(step, model, random_seed=seed, initvals=start, **quiet)
+
     tasks = [(parent_of_chain(parent, k), starts[k] if of_each else starts) for k in range(chains)]
     with phases(progressbar) as work:
         results = run_tasks(executor, chain, tasks, done=work.add("Chains", chains).advance)
@@ -87,12 +89,6 @@ def parent_of_chain(parent: np.random.Generator, chain: int) -> np.random.Genera
         n_children_spawned=sequence.n_children_spawned + chain,
     )
     return np.random.Generator(type(parent.bit_generator)(shifted))
-
-
-def _chain(
-    sample: Callable[..., xr.DataTree], parent: np.random.Generator, start: Any
-) -> xr.DataTree:
-    return sample(random_seed=parent, initvals=start)
 
 
 def _side_by_side(runs: list[xr.DataTree]) -> xr.DataTree:

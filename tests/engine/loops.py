@@ -46,7 +46,7 @@ def _each_ladder(scans, arguments, rows, scales, draws, states, rng):
 
 def many_draws(path, n, n_scans, rng):
     """Draws of a reference that kernels cannot draw from, shape (n, n_scans, D), else (.., 0)."""
-    return path.draws_beforehand(n * n_scans, rng).reshape(n, n_scans, -1)
+    return path.draws_and_origins(n * n_scans, rng)[0].reshape(n, n_scans, -1)
 
 
 def ladder_kernel(
@@ -134,7 +134,7 @@ def pair_kernel(scans, path, bias, scales, *, settings, level_update=None):
     delta, target_delta, beta = np.empty((3, 1))
     log = PairLog(
         delta, target_delta, beta, np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(1),
-        new_counts(scales.size), path.draws_beforehand(1, np.random.default_rng(0)),
+        new_counts(scales.size), path.draws_and_origins(1, np.random.default_rng(0))[0],
     )  # fmt: skip
     coordinates = path.coordinates
 

@@ -118,7 +118,7 @@ class Annealer(Ensemble):
         log = AnnealingLog(
             self.log_weight, np.empty(n_scans), np.empty(n_scans),
             np.zeros(n_scans, dtype=np.bool_),
-            self.path.draws_beforehand(n_scans, rng, self.betas[1]),
+            self.path.draws_and_origins(n_scans, rng, self.betas[1])[0],
         )  # fmt: skip
         annealing = self._annealing(self.replicas, adapt=adapt)
         annealing_scans(annealing, log, rng)
@@ -145,7 +145,7 @@ class Annealer(Ensemble):
         if positions is not None:
             ends = np.ascontiguousarray(self.coordinates.to_base(positions))
         else:
-            ends = self.path.draws_beforehand(n_particles, rng, self.betas[1])
+            ends = self.path.draws_and_origins(n_particles, rng, self.betas[1])[0]
             ends = ends if ends.size else np.empty((n_particles, self.path.dim))
         log_weights = np.empty(len(ends))
         particle = new_replicas(self.path.view, np.zeros((1, self.path.dim)))

@@ -97,8 +97,8 @@ class Ladder(Ensemble):
         self.origin = np.full(betas.size, -1)
 
     def _draw(self, rng: np.random.Generator) -> FloatArray:
-        beforehand = self.path.draws_beforehand(1, rng, self.betas[1])[0]
-        return beforehand if beforehand.size else rng.standard_normal(self.path.dim)
+        draws, _, _ = self.path.draws_and_origins(1, rng, self.betas[1])
+        return draws[0] if draws.size else rng.standard_normal(self.path.dim)
 
     def _place(
         self, replica: int, u: FloatArray, fallback: FloatArray, rng: np.random.Generator

@@ -95,7 +95,7 @@ class TemperedPair(Ensemble):
         delta, target_delta, beta = np.empty((3, n_scans))
         log = PairLog(
             delta, target_delta, beta, np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(1),
-            new_counts(self.grid.size), self.path.draws_beforehand(n_scans, rng, self.betas[1]),
+            new_counts(self.grid.size), self.path.draws_and_origins(n_scans, rng, self.betas[1])[0],
         )  # fmt: skip
         scans = PairScans(
             self.path.view, self.settings.packed, Bias(self.betas, self.bias, self.grid),

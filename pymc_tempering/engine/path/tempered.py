@@ -140,21 +140,13 @@ class TemperedPath:
         """Which points ``z`` (n, D) have a density where the reference has none; shape (n,)."""
         return np.isposinf(new_replicas(self.view, self.coordinates.to_base(z)).delta)
 
-    def draws_beforehand(
-        self, n: int, rng: np.random.Generator, beta: float = 1.0
-    ) -> FloatArray:  # fmt: skip
-        """Draw ``u`` from a reference that kernels cannot draw from, shape (n, D), else (n, 0).
-
-        `beta` is of the level that they may go to next.
-        """
-        return self.draws_and_origins(n, rng, beta)[0]
-
     def draws_and_origins(
         self, n: int, rng: np.random.Generator, beta: float = 1.0
     ) -> tuple[FloatArray, IntArray, int]:
-        """:meth:`draws_beforehand`, which component of a mixture each is of, else 0, and gradients.
+        """Draw ``u`` from a reference that kernels cannot draw from, shape (n, D), else (n, 0).
 
-        These are of what :meth:`_leave_noise` looks at.
+        Also which component of a mixture each is of, else 0, and the gradients that
+        :meth:`_leave_noise` took. `beta` is of the level that the draws may go to next.
         """
         origins, n_gradients = np.zeros(n, dtype=np.int64), 0
         if self.reference is None:

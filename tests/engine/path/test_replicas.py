@@ -87,7 +87,7 @@ def test_draws_from_another_reference_are_those_made_beforehand(rng):
     path = exact.in_coordinates(ASKEW)
     replicas = new_replicas(path.view, np.zeros((1, 2)))
     state = rng.bit_generator.state
-    draws = path.draws_beforehand(3, np.random.default_rng(1))
+    draws, _, _ = path.draws_and_origins(3, np.random.default_rng(1))
     for draw in draws:
         draw_from_reference(path.view, replicas, 0, draw, rng)
         np.testing.assert_array_equal(replicas.u[0], draw)

@@ -56,7 +56,7 @@ def test_draws_beforehand_are_those_of_the_reference_in_coordinates(rng):
     """Means of 20000 draws: |z| > 5 at 6e-7 each, two."""
     law = testing.banana(log_z=0.0)
     path = TemperedPath(testing.skewed_gamma(), Coordinates.of(BASE), ExactReference(law))
-    u = path.draws_beforehand(20_000, rng)
+    u, _, _ = path.draws_and_origins(20_000, rng)
     assert u.shape == (20_000, 2)
     assert u.flags.c_contiguous
     z = BASE.from_base(u)
@@ -69,6 +69,7 @@ def test_draws_beforehand_are_those_of_the_reference_in_coordinates(rng):
 
 def test_no_draws_beforehand_where_kernels_draw_themselves(rng):
     state = rng.bit_generator.state
-    draws = TemperedPath.from_base(testing.skewed_gamma(), BASE).draws_beforehand(7, rng)
+    path = TemperedPath.from_base(testing.skewed_gamma(), BASE)
+    draws, _, _ = path.draws_and_origins(7, rng)
     assert draws.shape == (7, 0)
     assert rng.bit_generator.state == state
