@@ -71,7 +71,8 @@ class CoupledStep(TemperedStep):
 
     _state_class = CoupledStepState
     _requested: PairRequested
-    _pair_class: type[TemperedPair]
+    _scans: staticmethod
+    """Compiled scans of the pair."""
     _has_knots: bool  # the bias is linear between knots; else it is one number for each level
 
     @property
@@ -126,9 +127,9 @@ class CoupledStep(TemperedStep):
     ) -> None:
         betas, bias, grid = self._ladder(path.base, pilot)
         step_sizes = np.full(grid.size, 0.2) if pilot is None else pilot.step_sizes_at(grid)
-        self._pair = self._pair_class(
-            path, Bias(betas, bias, grid), step_sizes, z, y, settings=self._source.explorer,
-            level_update=self._requested.level_update,
+        self._pair = TemperedPair(
+            path, Bias(betas, bias, grid), step_sizes, z, y, scans=self._scans,
+            settings=self._source.explorer, level_update=self._requested.level_update,
         )  # fmt: skip
         self._adapter = None
         if self.tune and self._requested.bias is None:
@@ -252,9 +253,10 @@ class CoupledStep(TemperedStep):
         if "pilot" in state:
             self._pilot = resumed_pilot(state["pilot"], path, explorer)
         if "pair" in state:
-            self._pair = self._pair_class.restored(
-                state["pair"], path=path, settings=explorer, level_update=asked.level_update
-            )
+            self._pair = TemperedPair.restored(
+                state["pair"], path=path, scans=self._scans, settings=explorer,
+                level_update=asked.level_update,
+            )  # fmt: skip
             self._pair.n_off_record = 0
         if "adapter" in state:
             self._adapter = BiasAdapter.restored(state["adapter"])

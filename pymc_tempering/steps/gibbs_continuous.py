@@ -6,7 +6,8 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.engine.ensembles.pair import ContinuousPair, PairRecord, TemperedPair
+from pymc_tempering.engine.ensembles.pair import PairRecord, TemperedPair
+from pymc_tempering.engine.ensembles.pair_scans import continuous_scans
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
@@ -90,7 +91,7 @@ class GibbsCT(CoupledStep):
     """
 
     name = method = "gibbs_ct"
-    _pair_class = ContinuousPair
+    _scans = staticmethod(continuous_scans)
     _has_knots = True
 
     def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps

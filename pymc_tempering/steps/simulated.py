@@ -7,8 +7,8 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_tempering.engine.ensembles.pair import PairRecord, SimulatedPair, TemperedPair
-from pymc_tempering.engine.ensembles.pair_scans import LEVEL_UPDATES
+from pymc_tempering.engine.ensembles.pair import PairRecord, TemperedPair
+from pymc_tempering.engine.ensembles.pair_scans import LEVEL_UPDATES, simulated_scans
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
@@ -94,7 +94,7 @@ class SimulatedTempering(CoupledStep):
 
     name = "simulated_tempering"
     method = "st"
-    _pair_class = SimulatedPair
+    _scans = staticmethod(simulated_scans)
     _has_knots = False
 
     def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps

@@ -1,18 +1,12 @@
 """The tempered replica z and the target replica y of one chain, and how their scans are run."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ensemble import Ensemble
-from pymc_tempering.engine.ensembles.pair_scans import (
-    Bias,
-    Pair,
-    PairLog,
-    PairScans,
-    continuous_scans,
-    simulated_scans,
-)
+from pymc_tempering.engine.ensembles.pair_scans import Bias, Pair, PairLog, PairScans
 from pymc_tempering.engine.ensembles.swap import begin_block, is_restarted
 from pymc_tempering.engine.explorers.adaptation import (
     Adaptation,
@@ -25,7 +19,7 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import new_counts, zero_density_by_level
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["ContinuousPair", "PairRecord", "SimulatedPair", "TemperedPair"]
+__all__ = ["PairRecord", "TemperedPair"]
 
 
 class PairRecord(NamedTuple):
@@ -44,9 +38,11 @@ class PairRecord(NamedTuple):
 
 
 class TemperedPair(Ensemble):
-    """Two replicas on a path; see the subclasses for what moves beta.
+    """Two replicas on a path, moved by `scans`: continuous or simulated ones.
 
-    They start at `z` and `y`, points (D,) of finite density, with a bias and `scales` (n_grid,).
+    ``betas`` are the knots of the bias, or the levels of simulated tempering, for which the grid is
+    the same. Replicas start at `z` and `y`, points (D,) of finite density, with a bias and `scales`
+    (n_grid,).
     `level_update` is a position in :data:`.pair_scans.LEVEL_UPDATES`.
     """
 
@@ -55,9 +51,10 @@ class TemperedPair(Ensemble):
 
     def __init__(
         self, path: TemperedPath, bias: Bias, scales: FloatArray, z: FloatArray, y: FloatArray, *,
-        settings: ExplorerSettings, level_update: int = 0,
+        scans: Callable[[PairScans, np.random.Generator], None], settings: ExplorerSettings,
+        level_update: int = 0,
     ) -> None:  # fmt: skip
-        self.path = path
+        self.path, self.scans = path, scans
         self.settings = settings
         self.level_update = level_update
         self.betas, self.bias, self.grid = (np.array(values) for values in bias)
@@ -103,7 +100,7 @@ class TemperedPair(Ensemble):
             self.replicas,
             Adaptation(self.scales, self.dual_averaging if adapt else np.empty((0, 4))), log,
         )  # fmt: skip
-        self._scans(scans, rng)
+        self.scans(scans, rng)
         with np.errstate(invalid="ignore"):
             acceptance_rate = log.acceptance_sums / np.where(log.visits > 0, log.visits, np.nan)
         return PairRecord(
@@ -112,18 +109,3 @@ class TemperedPair(Ensemble):
             self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
             zero_density_by_level(log.counts), is_restarted(self.last_end, self._target_row),
         )  # fmt: skip
-
-    # compiled functions of scans and a generator, set by the subclasses
-    _scans: staticmethod
-
-
-class ContinuousPair(TemperedPair):
-    """The pair of Gibbs continuous tempering; ``betas`` are the knots of the bias."""
-
-    _scans = staticmethod(continuous_scans)
-
-
-class SimulatedPair(TemperedPair):
-    """The pair of simulated tempering; ``betas`` are the levels, and the grid is the same."""
-
-    _scans = staticmethod(simulated_scans)

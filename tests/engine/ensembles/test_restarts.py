@@ -5,8 +5,8 @@ import pytest
 
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ladder import Ladder
-from pymc_tempering.engine.ensembles.pair import ContinuousPair, SimulatedPair
-from pymc_tempering.engine.ensembles.pair_scans import Bias
+from pymc_tempering.engine.ensembles.pair import TemperedPair
+from pymc_tempering.engine.ensembles.pair_scans import Bias, continuous_scans, simulated_scans
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
@@ -23,10 +23,12 @@ def ensemble(kind, rng, offset=0.7):
     if kind is Ladder:
         return Ladder(path, BETAS, target.start, rng, settings=SETTINGS)
     bias = Bias(BETAS, np.zeros(4), BETAS)
-    return kind(path, bias, np.full(4, 0.5), target.start, target.start, settings=SETTINGS)
+    return TemperedPair(
+        path, bias, np.full(4, 0.5), target.start, target.start, scans=kind, settings=SETTINGS
+    )
 
 
-@pytest.mark.parametrize("kind", [Ladder, SimulatedPair, ContinuousPair])
+@pytest.mark.parametrize("kind", [Ladder, simulated_scans, continuous_scans])
 def test_a_block_knows_what_arrived_in_it(kind):
     """Against the arrivals of single scans: that of the last replica is one of them, or is not."""
     first, second = np.random.default_rng(3), np.random.default_rng(3)
@@ -48,7 +50,7 @@ def test_a_block_knows_what_arrived_in_it(kind):
     assert single.state()["last_end"].max() >= 3
 
 
-@pytest.mark.parametrize("kind", [Ladder, SimulatedPair, ContinuousPair])
+@pytest.mark.parametrize("kind", [Ladder, simulated_scans, continuous_scans])
 def test_round_trips_do_not_depend_on_blocks(kind):
     """A replica that came up in one block and goes back in another has made one."""
     first, second = np.random.default_rng(4), np.random.default_rng(4)
@@ -57,7 +59,7 @@ def test_round_trips_do_not_depend_on_blocks(kind):
     assert block.run(600, second).counts["n_round_trips"] == sum(trips) > 20
 
 
-@pytest.mark.parametrize("kind", [Ladder, SimulatedPair, ContinuousPair])
+@pytest.mark.parametrize("kind", [Ladder, simulated_scans, continuous_scans])
 def test_nothing_comes_from_a_base_far_away(kind, rng):
     apart = ensemble(kind, rng, offset=1e3)
     assert not any(apart.run(LENGTH, rng).tempered_restart for _ in range(20))

@@ -9,8 +9,8 @@ from laws import ASKEW, MAPPED
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings
 from pymc_tempering.engine.ensembles.ladder import Ladder
-from pymc_tempering.engine.ensembles.pair import ContinuousPair, SimulatedPair
-from pymc_tempering.engine.ensembles.pair_scans import Bias
+from pymc_tempering.engine.ensembles.pair import TemperedPair
+from pymc_tempering.engine.ensembles.pair_scans import Bias, continuous_scans, simulated_scans
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
@@ -41,14 +41,14 @@ def ladder(path, rng):
 
 def continuous(path, rng):
     places = path.target.start, path.target.start
-    chain = ContinuousPair(path, BIAS, SCALES, *places, settings=SETTINGS)
-    return chain, {"path": path, "settings": SETTINGS, "level_update": 0}
+    fixed = {"settings": SETTINGS, "scans": continuous_scans, "level_update": 0}
+    return TemperedPair(path, BIAS, SCALES, *places, **fixed), {"path": path, **fixed}
 
 
 def simulated(path, rng):
     places = path.target.start, path.target.start
-    chain = SimulatedPair(path, BIAS, SCALES, *places, settings=SETTINGS, level_update=1)
-    return chain, {"path": path, "settings": SETTINGS, "level_update": 1}
+    fixed = {"settings": SETTINGS, "scans": simulated_scans, "level_update": 1}
+    return TemperedPair(path, BIAS, SCALES, *places, **fixed), {"path": path, **fixed}
 
 
 def annealed(path, rng):
