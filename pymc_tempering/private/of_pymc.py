@@ -16,13 +16,9 @@ class ProgressHooks:
     that it keeps to its own steps. There is no public way to add a column.
     """
 
-    def progress_columns(self, n_chains: int) -> tuple[list[Any], dict[str, list[Any]]]:
-        """Columns, and what they show before the first draw."""
-        raise NotImplementedError
-
-    def progress_update(self) -> Callable[[dict[str, Any]], dict[str, Any]]:
-        """Give the function from a draw's statistics to what the columns show."""
-        raise NotImplementedError
+    # columns, and what they show before the first draw; what they show, from a draw's statistics
+    progress_columns: Callable[[int], tuple[list[Any], dict[str, list[Any]]]]
+    progress_update: Callable[[], Callable[[dict[str, Any]], dict[str, Any]]]
 
     def _progressbar_config(self, n_chains: int = 1) -> tuple[list[Any], dict[str, list[Any]]]:
         return self.progress_columns(n_chains)

@@ -56,8 +56,7 @@ class PriorTempering(ParallelTempering):
         raise NotImplementedError
 
     def _first_base(
-        self,
-        report: Report | None = None,  # noqa: ARG002  nothing takes long
+        self, report: Report | None = None
     ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
         """The one place known is the start."""
         self._current.searched = {"search": pack_search(NO_SEARCH.statistics())}
@@ -139,7 +138,7 @@ class DiscreteTempering(PriorTempering):
             max_steps=max_steps, swap_scheme=swap_scheme, model=model, rng=rng, **kwargs,
         )  # fmt: skip
 
-    def _compile(self, model: pm.Model, base: Any) -> Source:  # noqa: ARG002  it is the prior
+    def _compile(self, model: pm.Model, base: Any) -> Source:
         check_likelihood(model)
         density = compile_density(model, discrete=True, backend=self.backend)
         self._supports = finite_supports(density.model, density.points)
@@ -197,11 +196,7 @@ class DiscreteTempering(PriorTempering):
         draws = self._prior.draw(MAX_START_DRAWS, np.random.default_rng(0))
         return GaussianBase.from_draws(draws, full=False)
 
-    def _places(
-        self,
-        modes: FloatArray,  # noqa: ARG002  none are known
-        point: dict[str, np.ndarray],
-    ) -> FloatArray:
+    def _places(self, modes: FloatArray, point: dict[str, np.ndarray]) -> FloatArray:
         """Eight draws from the prior with a density, and a start that the user gave."""
         found = []
         with density_guard():
@@ -280,7 +275,7 @@ class CompoundTempering(PriorTempering):
             swap_scheme=swap_scheme, model=model, rng=rng, **kwargs,
         )  # fmt: skip
 
-    def _compile(self, model: pm.Model, base: Any) -> Source:  # noqa: ARG002  it is the prior
+    def _compile(self, model: pm.Model, base: Any) -> Source:
         if self.backend is not None:
             raise OptionError(
                 f"`backend` is {self.backend!r}, and the step methods of PyMC compile for "
@@ -312,18 +307,11 @@ class CompoundTempering(PriorTempering):
     def _units(self) -> GaussianBase:
         return self._prior_path.base
 
-    def _places(
-        self,
-        modes: FloatArray,  # noqa: ARG002  none are known
-        point: dict[str, np.ndarray],
-    ) -> FloatArray:
+    def _places(self, modes: FloatArray, point: dict[str, np.ndarray]) -> FloatArray:
         return self.density.points.ravel(point)[None, :]
 
     def _new_ladder(
-        self,
-        path: TemperedPath,  # noqa: ARG002  it is from the prior
-        betas: FloatArray,
-        places: FloatArray,
+        self, path: TemperedPath, betas: FloatArray, places: FloatArray
     ) -> CompoundLadder:
         return CompoundLadder(
             self._prior_path, self._moves, betas, places, self.rng,
