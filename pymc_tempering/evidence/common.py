@@ -1,6 +1,6 @@
 """What the evidence of every method has in common: chains combined into one estimate."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -16,10 +16,8 @@ from pymc_tempering.evidence.checks.check import AtHand
 from pymc_tempering.evidence.run import MethodEstimate, Run
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Collector", "MethodEstimate", "combine", "combine_chains", "one_setting",
-           "run_of", "scans_of_ladder", "with_warnings"]  # fmt: skip
-
-type Collector = Callable[[Mapping[str, FloatArray]], MethodEstimate]
+__all__ = ["MethodEstimate", "combine", "combine_chains", "one_setting", "run_of",
+           "scans_of_ladder", "with_warnings"]  # fmt: skip
 
 
 def scans_of_ladder(delta: FloatArray, n_levels: int) -> FloatArray:
@@ -62,13 +60,7 @@ def run_of(parts: MethodEstimate, label: str, **at_hand: Any) -> Run:
         upper=parts.upper,
         per_method=parts.per_method,
     )
-    annealed = parts.annealed
-    masses = parts.arrays.get("support_mass", np.ones(1))
-    return Run(
-        parts=parts, kept=kept, estimate=estimate, annealed=annealed,
-        support_mass=annealed.support_mass if annealed else float(np.nanmin(masses)),
-        least_support=parts.least_support, **at_hand,
-    )  # fmt: skip
+    return Run(parts=parts, kept=kept, estimate=estimate, **at_hand)
 
 
 def with_warnings(estimate: LogZEstimate, diagnostics: Sequence[Diagnostic]) -> LogZEstimate:

@@ -11,7 +11,7 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import StandardError, log_z_standard_error
 from pymc_tempering.evidence.checks import diagnose
 from pymc_tempering.evidence.checks.annealing import MIN_STARTS
-from pymc_tempering.evidence.run import FULL_SUPPORT, Annealed, MethodEstimate, Run
+from pymc_tempering.evidence.run import Annealed, MethodEstimate, Run
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["collect", "deciding_pareto_k", "ensemble_estimate"]
@@ -31,14 +31,13 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     forward_all = statistics["log_weight_forward"]
     reverse_all = statistics["log_weight_reverse"]
     n_chains = len(forward_all)
+    log_z, influences, rows = np.empty(n_chains), [], []
     for chain in range(n_chains):
         if np.isnan(forward_all[chain]).any() or np.ptp(statistics["n_levels"][chain]) > 0:
             raise DataError(
                 f"Chain {chain} has draws of more than one schedule, or of the pilot run, so it "
                 "mixes tuning with sampling. Pass the draws after tuning only."
             )
-    log_z, influences, rows = np.empty(n_chains), [], []
-    for chain in range(n_chains):
         forward, reverse = forward_all[chain].ravel(), reverse_all[chain].ravel()
         mass = float(np.mean(np.isfinite(forward)))
         log_mass = np.log(mass) if mass > 0 else -np.inf
@@ -116,50 +115,43 @@ def ensemble_estimate(
     if forward.size:
         support_mass = float(np.mean(np.isfinite(forward)))
     log_mass = float(np.log(support_mass)) if support_mass > 0 else -np.inf
-    ess, per_method, lower, upper = np.nan, {}, None, None
-    pareto_forward, pareto_reverse = [], []
+    up = annealed_forward(forward) if forward.size else None
+    down = annealed_reverse(reverse, log_mass) if reverse.size else None
+    per_method: dict[str, float] = {}
     errors: list[StandardError] = []
-    if forward.size:
-        up = annealed_forward(forward)
-        lower = log_z = up.log_z
-        ess = up.weight_ess
-        pareto_forward.append(up.pareto_k)
-        errors.append(_error(up.influence))
+    if up is not None:
         per_method["ais forward"] = up.log_z
-    if reverse.size:
-        down = annealed_reverse(reverse, log_mass)
-        upper = log_z = down.log_z
-        ess = ess if forward.size else down.weight_ess
-        pareto_reverse.append(down.pareto_k)
-        errors.append(_error(down.influence, starts))
+        errors.append(_error(up.influence))
+    if down is not None:
         per_method["ais reverse"] = down.log_z
+        errors.append(_error(down.influence, starts))
     # of the bounds, before both are combined
     gap_error = _sum(errors)
-    if forward.size and reverse.size:
+    if up is not None and down is not None:
         pair = bidirectional(forward, reverse, log_mass)
-        log_z = pair.log_z
-        errors = [_error(pair.forward_influence), _error(pair.reverse_influence, starts)]
         per_method["bar"] = pair.log_z
+        errors = [_error(pair.forward_influence), _error(pair.reverse_influence, starts)]
+    lower, upper = per_method.get("ais forward"), per_method.get("ais reverse")
+    direction, log_z = list(per_method.items())[-1]
     error = _sum(errors)
     variance = error.se**2
     if not forward.size and support_mass > 0:
         variance += (1.0 - support_mass) / (support_mass * n_support_draws)
+    sides = [side for side in (up, down) if side is not None]
     annealed = Annealed(
         n_particles=max(forward.size, reverse.size),
-        weight_ess=ess,
-        pareto_k=deciding_pareto_k(pareto_forward, pareto_reverse),
+        weight_ess=sides[0].weight_ess,
+        pareto_k=deciding_pareto_k(*([side.pareto_k] for side in sides)),
         gap=np.nan if lower is None or upper is None else upper - lower,
         gap_error=gap_error,
+        support_mass=support_mass,
         n_starts=int(starts.max()) + 1 if reverse.size and starts is not None else None,
     )
-    diagnostics = diagnose(
-        Run(annealed=annealed, support_mass=support_mass, least_support=FULL_SUPPORT)
-    )
-    direction = ("forward" if upper is None else "reverse") if len(errors) == 1 else "bar"
+    parts = MethodEstimate(np.array([log_z]), [], annealed=annealed)
     return LogZEstimate(
-        log_z=log_z, se=float(np.sqrt(variance)), method=f"hais, {direction}",
-        per_chain=np.array([log_z]), warnings=diagnostics, ess=error.ess, df=error.df, lower=lower,
-        upper=upper, per_method=per_method,
+        log_z=log_z, se=float(np.sqrt(variance)), method=f"hais, {direction.removeprefix('ais ')}",
+        per_chain=parts.log_z, warnings=diagnose(Run(parts=parts)), ess=error.ess, df=error.df,
+        lower=lower, upper=upper, per_method=per_method,
     )  # fmt: skip
 
 
@@ -190,20 +182,21 @@ def _sum(errors: list[StandardError]) -> StandardError:
     )
 
 
-def deciding_pareto_k(forward: ArrayLike, reverse: ArrayLike) -> float:
+def deciding_pareto_k(*directions: ArrayLike) -> float:
     """Worst tail index of the direction that shows what is missing; nan where none is known.
 
     Where there are forward particles, they decide: their heavy weights are those of the few that
     reached what most miss. Reverse ones that began in the bulk never saw it, and look sound. Given
-    are indices of each chain, nan where unknown, empty for a direction that was not run.
+    are indices of each chain, nan where unknown, of the directions that were run, forward first.
 
     Examples
     --------
-    >>> deciding_pareto_k([0.8, 0.3], [0.2, 0.2]), deciding_pareto_k([], [0.4, np.nan])
+    >>> deciding_pareto_k([0.8, 0.3], [0.2, 0.2]), deciding_pareto_k([0.4, np.nan])
     (0.8, 0.4)
     """
-    for values in (np.ravel(forward), np.ravel(reverse)):
-        known = values[~np.isnan(values.astype(float))]
+    for direction in directions:
+        values = np.ravel(direction)
+        known = values[~np.isnan(values)]
         if known.size:
             return float(known.max())
     return float("nan")

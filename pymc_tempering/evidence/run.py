@@ -115,11 +115,6 @@ class Run:
     """Chains whose mean log Z is; empty where they contradict each other."""
     estimate: LogZEstimate | None = None
     """The numbers alone, without warnings."""
-    annealed: Annealed | None = None
-    support_mass: float = 1.0
-    """Share of the base on the support of the target."""
-    least_support: float = 0.0
-    """How little of it needs a word."""
     before: xr.Dataset | None = None
     """The group ``tempering`` of an earlier estimate of the run."""
     idata: xr.DataTree | None = None
@@ -133,3 +128,15 @@ class Run:
     def arrays(self) -> Mapping[str, FloatArray]:
         """What the method says of each chain."""
         return {} if self.parts is None else self.parts.arrays
+
+    @property
+    def annealed(self) -> Annealed | None:
+        """What the method says of annealing."""
+        return None if self.parts is None else self.parts.annealed
+
+    @property
+    def support_mass(self) -> float:
+        """Share of the base on the support of the target."""
+        if self.annealed is not None:
+            return self.annealed.support_mass
+        return float(np.nanmin(self.arrays.get("support_mass", np.ones(1))))

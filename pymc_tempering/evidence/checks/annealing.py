@@ -84,7 +84,6 @@ def _tails(run: AtHand) -> Findings:
 CHECKS = (
     Check(
         "bounds_disagree",
-        "bounds disagree",
         "Forward and reverse annealing bound log Z from below and from above, on average. Here the "
         "bounds are crossed by more than their error (`crossed`), so that reverse particles missed "
         "part of the posterior; or more than 3 nats apart (`far_apart`), so that one direction has "
@@ -95,7 +94,6 @@ CHECKS = (
     ),
     Check(
         "few_particles",
-        "few particles",
         "The estimate of annealing rests on few particles: few hold the weight (`weight`), there "
         "are too few to judge the tail of their weights (`number`), new ones hardly replace the "
         "current one (`accepted`), or reverse ones descend from few draws (`starts`).",
@@ -105,7 +103,6 @@ CHECKS = (
     ),
     Check(
         "heavy_tailed_weights",
-        "heavy-tailed weights",
         "Importance weights have a heavy tail: Pareto k is above 0.7 (annealing, bridge sampling) "
         "or 0.5 (`prior_sensitivity`), where they have no variance. The error may be too small. Of "
         "annealing runs the forward particles decide: few of them reach what most miss, as the "
@@ -114,5 +111,6 @@ CHECKS = (
         "Raise `n_levels`; in `prior_sensitivity`, change less.",
         _tails,
         ("annealed",),
+        words="heavy-tailed weights",
     ),
 )

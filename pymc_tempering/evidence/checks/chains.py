@@ -268,7 +268,6 @@ def _look(run: AtHand) -> Findings:
 CHECKS = (
     Check(
         "chains_disagree",
-        "chains disagree",
         "Chains, or the halves of them, contradict each other: in log Z, by more than their errors "
         "explain (`log_z`, `halves`); in their draws, by R-hat, by the shares of two groups, or by "
         "barriers of which one is twice another (`posterior`, `draws`); or some have no draw in a "

@@ -35,8 +35,6 @@ class Check:
     """One kind of diagnostic, and how it is found."""
 
     code: str
-    name: str
-    """As users read it, in front of what was found."""
     meaning: str
     """For the page of diagnostics: what it means and why it matters."""
     remedy: str
@@ -56,6 +54,13 @@ class Check:
     """Whether it speaks against no result by itself, but against comparing it with others."""
     refuses: bool = False
     """Whether it leaves nothing of the estimate, which is then nan."""
+    words: str = ""
+    """Its name, where that is not the code in words."""
+
+    @property
+    def name(self) -> str:
+        """As users read it, in front of what was found."""
+        return self.words or self.code.replace("_", " ")
 
     def of(self, run: Run) -> Diagnostic | None:
         """Look at a run; None where what is needed is not at hand, or nothing was found."""

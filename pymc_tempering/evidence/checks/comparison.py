@@ -7,14 +7,12 @@ __all__ = ["CHECKS"]
 CHECKS = (
     Check(
         "prior_mass_out_of_reach",
-        "prior mass out of reach",
         "An alternative of `prior_sensitivity` has prior mass where the model of the run has none, "
         "and no draw shows what it is worth.",
         "Sample the alternative.",
     ),
     Check(
         "data_not_compared",
-        "data not compared",
         "The likelihood of a model that is compared or averaged is a `pm.Potential`, which does "
         "not say what in it is data, and the potentials of the models differ. Only you can tell "
         "whether the data are the same.",
@@ -22,7 +20,6 @@ CHECKS = (
     ),
     Check(
         "doubtful_evidence",
-        "doubtful evidence",
         "Models were averaged with an estimate of log Z that has warnings. All weights depend on "
         "it.",
         "Mend that estimate first.",

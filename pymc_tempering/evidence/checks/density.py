@@ -51,7 +51,6 @@ def density_findings(statistics: Mapping[str, FloatArray]) -> Findings:
 CHECKS = (
     Check(
         "density_not_finite",
-        "density or gradient not finite",
         "At more than one point in a thousand the log density is `+inf`, as after an overflow or "
         "at a pole (`density`): such points count as zero density, and log Z leaves out the mass "
         "around them. Or at more than 1 % the density is finite and its gradient is not "
@@ -60,5 +59,6 @@ CHECKS = (
         "Take the branch last, as `pt.switch(x > 0, pt.sqrt(x), 0)` in place of "
         "`pt.sqrt(pt.maximum(x, 0))`; or pass explorer='slice', which needs no gradient.",
         lambda run: density_findings(run.statistics),
+        words="density or gradient not finite",
     ),
 )

@@ -41,7 +41,6 @@ def _few(run: AtHand) -> Findings:
 CHECKS = (
     Check(
         "too_few_effective_draws",
-        "too few effective draws",
         "The error rests on fewer than 100 independent scans (or draws, or weights), and is itself "
         "uncertain. Or part of a stored run has too few draws for the control variates of the "
         "whole: its error may be a hundred times as large.",

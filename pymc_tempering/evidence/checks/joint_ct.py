@@ -55,7 +55,6 @@ def _base(run: AtHand) -> Findings:
 CHECKS = (
     Check(
         "weights_collapse",
-        "weights collapse",
         "Few draws hold all the weight: posterior draws of joint continuous tempering rest on few "
         "tempered ones; or, in `prior_sensitivity`, few draws of the run lie where the changed "
         "posterior is, and such a row means nothing.",
@@ -66,7 +65,6 @@ CHECKS = (
     ),
     Check(
         "divergences",
-        "divergences",
         "NUTS diverged in more than a tenth of its transitions in the tempered model.",
         "Raise `target_accept`, or use a method whose moves do not need gradients.",
         _divergences,
@@ -74,7 +72,6 @@ CHECKS = (
     ),
     Check(
         "base_not_recovered",
-        "base not recovered",
         "Draws weighted to beta = 0 miss the known mean of the base (eq. 23 of Graham & Storkey "
         "2017): the chain has not converged.",
         "Raise `tune` and `draws`.",

@@ -153,7 +153,6 @@ def above_likelihood(run: AtHand) -> Findings:
 CHECKS = (
     Check(
         "power_likelihood",
-        "power likelihood",
         "`total_size=` without a minibatch raises a likelihood to a power, so log Z is no marginal "
         "likelihood of the data.",
         "Leave `total_size` away, or give all the data.",
@@ -163,7 +162,6 @@ CHECKS = (
     ),
     Check(
         "ordered_variables",
-        "ordered variables",
         "The `ordered` transform cuts the prior without normalising it; log k! is missing where "
         "all orders are equivalent.",
         "Add log k! before comparing with models without an order, or order by a prior that is "
@@ -174,7 +172,6 @@ CHECKS = (
     ),
     Check(
         "above_likelihood",
-        "above the largest likelihood",
         "Log Z came out above the log likelihood of every draw. With priors that integrate to one "
         "it cannot be: the evidence is the mean of the likelihood under the prior. There is no "
         "estimate (`nan`). Looked at where another check warns too, and not in models with "
@@ -185,5 +182,6 @@ CHECKS = (
         ("model", "estimate", "idata", "warnings"),
         lasting=True,
         refuses=True,
+        words="above the largest likelihood",
     ),
 )

@@ -113,22 +113,23 @@ def legs_disagree(
         )
 
 
-def few_restarts(round_trips: FloatArray | None, restarts: FloatArray | None) -> Findings:
-    """Chains without a round trip, or with few arrivals at the target from the base; (chain,) each.
+def few_restarts(arrays: Mapping[str, FloatArray]) -> Findings:
+    """Chains without a round trip, or with few arrivals at the target from the base.
 
     One journey shows that there is a path, not how much lies at its end.
     """
-    idle = [] if round_trips is None else np.flatnonzero(round_trips < 1).tolist()
-    if round_trips is not None and idle:
+    round_trips = arrays.get("n_round_trips", np.empty(0))
+    restarts = arrays.get("n_tempered_restarts", np.empty(0))
+    idle = np.flatnonzero(round_trips < 1).tolist()
+    if idle:
         yield Finding(
             f"in chains {idle} no replica went from base to target and back.",
             {"n_round_trips": round_trips[idle].tolist(), "chain": idle},
             "no_round_trips",
             "Raise `tune` and `draws`, or `n_levels`; or pass a wider `base`.",
         )
-    few = [] if restarts is None else np.flatnonzero(restarts < MIN_ARRIVALS).tolist()
-    few = [chain for chain in few if chain not in idle]
-    if restarts is not None and few:
+    few = np.setdiff1d(np.flatnonzero(restarts < MIN_ARRIVALS), idle).tolist()
+    if few:
         counts = restarts[few].astype(int).tolist()
         yield Finding(
             f"in chains {few} the recorded replica came anew from the base {counts} times, fewer "
@@ -202,7 +203,7 @@ def _look(run: AtHand) -> Findings:
     yield from without or known_mass_missing(arrays, estimate.log_z, estimate.se)
     if "n_unreached_modes" in arrays:
         yield from mode_out_of_reach(arrays["n_unreached_modes"])
-    yield from few_restarts(arrays.get("n_round_trips"), arrays.get("n_tempered_restarts"))
+    yield from few_restarts(arrays)
     if "log_z_before" in arrays:
         yield from legs_disagree(
             parts.log_z,
@@ -319,7 +320,6 @@ def _arrivals(run: AtHand) -> Findings:
 CHECKS = (
     Check(
         "mode_hardly_reached",
-        "mode hardly reached",
         "A twentieth of the draws or more is in a group, or comes from one component of the base, "
         "into which some chain came from the base fewer than 4 times, or all of them fewer than 10 "
         "times on average. The share of these draws, and what they add to log Z, rest on few "
@@ -330,7 +330,6 @@ CHECKS = (
     ),
     Check(
         "mode_missing",
-        "a mode may be missing",
         "Log Z may lack the mass of a mode. The standard error knows nothing of it, so the "
         "estimate prints as a lower bound. The text lists the evidence: no draw comes from a mode "
         "that the search fitted well (`mode_without_draws`), or from one of another shape "
@@ -342,5 +341,6 @@ CHECKS = (
         _look,
         ("parts", "estimate"),
         mass_missing=True,
+        words="a mode may be missing",
     ),
 )

@@ -39,11 +39,9 @@ def pieces(entries: Mapping[str, FloatArray], labels: np.ndarray) -> Iterator[Fi
         )
 
 
-def widest_gap(x: FloatArray, least: int = 8) -> tuple[float, float, float, int, int] | None:
-    """Width over spread of the widest gap of sorted values, its ends, and draws on its sides.
-
-    At least so many draws are on each side, to have a spread.
-    """
+def widest_gap(x: FloatArray) -> tuple[float, float, float, int, int] | None:
+    """Width over spread of the widest gap of sorted values, its ends, and draws on its sides."""
+    least = 8  # on each side, to have a spread
     if x.size < 2 * least:
         return None
     i = least + int(np.argmax(np.diff(x)[least - 1 : x.size - least]))
@@ -111,7 +109,6 @@ def unseen_by_chains(by_chain: FloatArray, chains: np.ndarray) -> list[Finding]:
 CHECKS = (
     Check(
         "modes_not_parted",
-        "modes not parted",
         "A mode of `modes` stands for several. Its draws leave a gap that is wide beside both of "
         "its sides, one of them with too few draws to count (`mode_1_in_pieces`): nothing lies "
         "where its mean is. Or K entries of a vector exchange their values, as components without "

@@ -71,7 +71,7 @@ def infinite_deltas(recorded: Mapping[Any, Any]) -> Findings:
 def _support(run: AtHand) -> Findings:
     if run.idata is not None and "sample_stats" in run.idata.children:
         yield from infinite_deltas(run.idata["sample_stats"].dataset)
-    if run.support_mass < run.least_support:
+    if run.parts is not None and run.support_mass < run.parts.least_support:
         yield Finding(
             f"{100 * (1 - run.support_mass):.1f} % of the base's draws have no density under the "
             "model. The estimate accounts for it, at the price of precision.",
@@ -131,7 +131,6 @@ def _visits(run: AtHand) -> Findings:
 CHECKS = (
     Check(
         "no_overlap",
-        "no overlap",
         "Neighbouring levels, or the draws and the Gaussian fitted to them, share no draws. There "
         "is no estimate (`nan`).",
         "Raise `n_levels` and `tune`; or write the model in coordinates that the data determine by "
@@ -143,7 +142,6 @@ CHECKS = (
     ),
     Check(
         "swap_rate_near_zero",
-        "swap rate near zero",
         "Two neighbouring levels of parallel tempering swap with a probability below 0.05: "
         "replicas hardly pass between them.",
         "Raise `tune`, so that the schedule adapts, or `n_levels`.",
@@ -152,7 +150,6 @@ CHECKS = (
     ),
     Check(
         "levels_hardly_visited",
-        "levels hardly visited",
         "Simulated tempering hardly visits a level, or continuous tempering a part of the range of "
         "beta: the weights, or the bias, do not balance the path.",
         "Raise `tune`, or leave `log_level_weights` or `log_zeta` at 'adapt'.",
@@ -161,7 +158,6 @@ CHECKS = (
     ),
     Check(
         "no_base_overlap",
-        "base and posterior overlap in part",
         "The base lacks a part of the posterior (`outside_base`): no replica comes there from it, "
         "so log Z and the shares of modes cannot be trusted. A Gaussian covers everything; this "
         "concerns references of your own. Or much of the base has no density under the model "
@@ -172,5 +168,6 @@ CHECKS = (
         "support of the posterior.",
         _support,
         (),
+        words="base and posterior overlap in part",
     ),
 )

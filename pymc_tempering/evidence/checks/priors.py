@@ -135,7 +135,6 @@ def _given_parents(variables: list[Any], sampled: list[Any]) -> Any:
 CHECKS = (
     Check(
         "improper_priors",
-        "improper priors",
         "A variable is `pm.Flat` or `pm.HalfFlat`: log Z is no marginal likelihood.",
         "Give it a proper prior.",
         lambda run: improper_priors(run.model),
@@ -144,7 +143,6 @@ CHECKS = (
     ),
     Check(
         "extremely_wide_priors",
-        "extremely wide priors",
         "A prior is more than a thousand times as wide as the posterior: log Z is mostly about "
         "that width. A prior that depends on other parameters is judged at their posterior "
         "values. Most good models have a vague prior, and neither draws nor log Z are wrong for "

@@ -128,7 +128,6 @@ def _target_se(run: AtHand) -> Findings:
 CHECKS = (
     Check(
         "interrupted",
-        "ended early",
         "The run ended before it had the draws, scans or chains that were requested, and the "
         "estimate is from what there is: it was stopped (`stopped`), or `max_gradients` were not "
         "enough (`max_gradients`). The error says how sure it is.",
@@ -136,15 +135,16 @@ CHECKS = (
         _look,
         ("request", "estimate", "idata"),
         lasting=True,
+        words="ended early",
     ),
     Check(
         "target_se_not_reached",
-        "target_se not reached",
         "The error is larger than the `target_se` that was requested, after `max_chains` chains, "
         "or from a stored run, to which none are added without its model.",
         "Pass the model, as in `estimate_logz(idata, model=model, target_se=...)`, so that chains "
         "are added; or raise `max_chains` or `draws`.",
         _target_se,
         ("request", "estimate", "idata"),
+        words="target_se not reached",
     ),
 )

@@ -251,7 +251,6 @@ def _divergent(run: AtHand) -> Findings:
 CHECKS = (
     Check(
         "rounding_noise",
-        "rounding noise",
         "Draws lie where the log density is the difference of numbers above 10^15, as of two "
         "`gammaln` of a Student t with huge degrees of freedom. It jumps there when a variable "
         "moves by its last digits, and moves climb the jumps. There is no estimate (`nan`).",
@@ -266,7 +265,6 @@ CHECKS = (
     ),
     Check(
         "heavy_tails",
-        "heavy tails",
         "On the unconstrained scale draws and density fall off like a power of the distance along "
         "a coordinate: the tail index is above 0.45, more with many coordinates; from 0.5 on "
         "there is no variance. And the base is thinner than the posterior there, so that it draws "
@@ -281,7 +279,6 @@ CHECKS = (
     ),
     Check(
         "divergent_integral",
-        "divergent integral",
         "The posterior has no finite integral, and log Z is infinite whatever is printed. Draws of "
         "a flat variable lie more than 10^7 from their median; or density and width together still "
         "rise ten and twenty standard deviations uphill of the draws, as where a scale can shrink "
