@@ -12,8 +12,7 @@ from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
     "InverseTemperatures", "RoundTrip", "annealing_weights", "inverse_temperatures",
-    "levels_of_replicas", "read_statistic", "share_of_levels", "share_of_pieces",
-    "visible_round_trips", "weight_density",
+    "levels_of_replicas", "read_statistic", "share_of_levels", "visible_round_trips",
 ]  # fmt: skip
 
 
@@ -151,19 +150,6 @@ def share_of_levels(beta: ArrayLike, betas: ArrayLike) -> FloatArray:
     return counts * betas.size / beta.size
 
 
-def share_of_pieces(beta: ArrayLike, edges: ArrayLike) -> FloatArray:
-    """Share of scans in each piece of [0, 1] between `edges`, over an equal share.
-
-    Examples
-    --------
-    >>> share_of_pieces([0.1, 0.2, 0.3, 0.9], [0.0, 0.5, 1.0]).tolist()
-    [1.5, 0.5]
-    """
-    values, edges = np.ravel(beta), np.asarray(edges, dtype=np.float64)
-    counts = np.histogram(values, edges)[0]
-    return counts * counts.size / values.size
-
-
 def annealing_weights(idata: Any) -> dict[str, FloatArray]:
     """Log weights of a run of HAIS, by direction, all chains together; in nats.
 
@@ -176,17 +162,3 @@ def annealing_weights(idata: Any) -> dict[str, FloatArray]:
     if reverse is not None and not np.isnan(reverse).all():
         weights["reverse"] = reverse.ravel()
     return {name: values[~np.isnan(values)] for name, values in weights.items()}
-
-
-def weight_density(log_weights: ArrayLike, edges: ArrayLike) -> tuple[FloatArray, float]:
-    """Density per nat of log weights between `edges`, and the share of weights outside.
-
-    Examples
-    --------
-    >>> density, outside = weight_density([-np.inf, 0.5, 0.6, 2.5], [0.0, 1.0, 3.0])
-    >>> density.tolist(), outside
-    ([0.5, 0.125], 0.25)
-    """
-    values, edges = np.ravel(log_weights), np.asarray(edges, dtype=np.float64)
-    counts = np.histogram(values, edges)[0]
-    return counts / (values.size * np.diff(edges)), float(1.0 - counts.sum() / values.size)

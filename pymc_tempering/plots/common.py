@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLUE", "CYCLE", "GREEN", "GREY", "INK", "ORANGE", "PURPLE", "SKY", "VERMILLION", "Axes",
-    "colour_of_chain", "draw_chains", "get_axes", "get_axes_row", "label_betas", "legend_below",
-    "look_of_chain", "tidy", "whole_numbers",
+    "colour_of_chain", "draw_chains", "finish", "get_axes", "get_axes_row", "label_betas",
+    "look_of_chain", "whole_numbers",
 ]  # fmt: skip
 
 type Axes = axes.Axes
@@ -87,16 +87,15 @@ def draw_chains(ax: "Axes", names: np.ndarray, x: Sequence[Any], y: Sequence[Any
         ax.plot(across, up, marker="o", markersize=4.5, linewidth=1.2, **look)
 
 
-def tidy(ax: Axes) -> None:
-    """Take away the frame where it carries no information."""
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(color=GREY)
+def finish(ax: "Axes", *, n_columns: int = 3, **kwargs: Any) -> None:
+    """Take away the frame where it carries no information, and put the legend below.
 
-
-def legend_below(ax: "Axes", *, n_columns: int = 3, **kwargs: Any) -> None:
-    """Put the legend under the label of the horizontal axis, never over data."""
+    It is under the label of the horizontal axis, never over data; `kwargs` are those of a legend.
+    """
     from matplotlib.transforms import ScaledTranslation
 
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(color=GREY)
     # tick labels and axis label take about 36 points whatever the size of the axes
     shift = ScaledTranslation(0, -36 / 72, ax.figure.dpi_scale_trans)
     ax.legend(

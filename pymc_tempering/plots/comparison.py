@@ -17,10 +17,9 @@ from pymc_tempering.plots.common import (
     GREY,
     ORANGE,
     Axes,
+    finish,
     get_axes,
     get_axes_row,
-    legend_below,
-    tidy,
 )
 
 __all__ = ["plot_calibration", "plot_evidence", "plot_prior_sensitivity"]
@@ -88,9 +87,8 @@ def plot_evidence(
     )
     values.tick_params(length=0, labelsize="small")
     values.spines["right"].set_visible(False)
-    tidy(ax)
     ax.margins(x=0.06)
-    legend_below(ax)
+    finish(ax)
     return ax
 
 
@@ -212,8 +210,7 @@ def _draw(ax: Axes, part: pd.DataFrame, label: str, prob: float, n_columns: int)
         ax.set_xticks([], minor=True)
         ax.set_xlabel(f"factor on the prior scale of {label}")
         ax.set_ylabel("log Bayes factor against\nthe original model (nats)")
-    tidy(ax)
-    legend_below(ax, n_columns=n_columns)
+    finish(ax, n_columns=n_columns)
 
 
 def plot_calibration(
@@ -268,6 +265,5 @@ def plot_calibration(
     one.set_ylim(0, 1)
     one.set_xlabel("stated posterior probability")
     one.set_ylabel("share that was true")
-    tidy(one)
-    legend_below(one, n_columns=2)
+    finish(one, n_columns=2)
     return one

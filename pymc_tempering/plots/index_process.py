@@ -16,9 +16,8 @@ from pymc_tempering.plots.common import (
     INK,
     Axes,
     colour_of_chain,
+    finish,
     get_axes,
-    legend_below,
-    tidy,
     whole_numbers,
 )
 from pymc_tempering.results.datatree import read_statistics
@@ -103,12 +102,11 @@ def plot_index_process(
     fewest = ", with fewest round trips" if given is None and len(chains) > 1 else ""
     ax.set_xlabel(f"recorded draw of chain {chain}{fewest}")
     ax.set_ylabel(f"level (0: base, {n_levels - 1}: target)")
-    tidy(ax)
     title = (
         f"{counted} round trips counted, {len(trips)} of them visible in recorded draws, "
         f"{len(chosen)} drawn strongly"
     )
-    legend_below(ax, title=title, title_fontsize="small", alignment="left")
+    finish(ax, title=title, title_fontsize="small", alignment="left")
     return ax
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from pymc_tempering.diagnostics.runs import annealing_weights, weight_density
+from pymc_tempering.diagnostics.runs import annealing_weights
 from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import stored_estimate
-from pymc_tempering.plots.common import BLUE, INK, ORANGE, Axes, get_axes, legend_below, tidy
+from pymc_tempering.plots.common import BLUE, INK, ORANGE, Axes, finish, get_axes
 
 __all__ = ["plot_log_weights"]
 
@@ -58,7 +58,9 @@ def plot_log_weights(
     for name, colour in (("forward", BLUE), ("reverse", ORANGE)):
         if name not in finite or finite[name].size == 0:
             continue
-        density, beyond = weight_density(weights[name], edges)
+        counts = np.histogram(weights[name], edges)[0]
+        density = counts / (weights[name].size * np.diff(edges))
+        beyond = float(1.0 - counts.sum() / weights[name].size)
         ax.stairs(
             density, edges, fill=True, color=colour, alpha=0.45, linewidth=0,
             label=name if beyond == 0.0 else f"{name} ({100 * beyond:.2g} % beyond the axis)",
@@ -69,6 +71,5 @@ def plot_log_weights(
     ax.axvline(log_z, color=INK, linewidth=1.4, label="log Z")
     ax.set_xlabel("log weight (nats)")
     ax.set_ylabel("density (1 / nat)")
-    tidy(ax)
-    legend_below(ax)
+    finish(ax)
     return ax

@@ -9,7 +9,7 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import check_tree
 from pymc_tempering.evidence.trace import LogZTrace, log_z_trace
 from pymc_tempering.options import check_choice
-from pymc_tempering.plots.common import GREY, INK, Axes, get_axes, legend_below, look_of_chain, tidy
+from pymc_tempering.plots.common import GREY, INK, Axes, finish, get_axes, look_of_chain
 from pymc_tempering.types import FloatArray
 
 __all__ = ["plot_logz_trace"]
@@ -94,8 +94,7 @@ def plot_logz_trace(
     ax.set_xlabel(_LABELS[x])
     ax.set_ylabel("log Z (nats)")
     ax.ticklabel_format(axis="y", useOffset=False)
-    tidy(ax)
-    legend_below(ax, n_columns=3)
+    finish(ax)
     return ax
 
 

@@ -12,10 +12,9 @@ from pymc_tempering.plots.common import (
     INK,
     Axes,
     colour_of_chain,
+    finish,
     get_axes_row,
-    legend_below,
     look_of_chain,
-    tidy,
     whole_numbers,
 )
 from pymc_tempering.results.modes import Modes
@@ -66,11 +65,9 @@ def plot_modes(
         _draw_line(axes[1], result, names[0])
     else:
         _draw_plane(axes[1], result, names)
-    for one in axes:
-        tidy(one)
-    legend_below(axes[0], n_columns=3)
+    finish(axes[0])
     # chains are named once, under the shares
-    legend_below(axes[1], handles=axes[1].get_legend_handles_labels()[0][-1:])
+    finish(axes[1], handles=axes[1].get_legend_handles_labels()[0][-1:])
     return axes
 
 

@@ -9,7 +9,6 @@ from pymc_tempering.diagnostics.runs import (
     inverse_temperatures,
     read_statistic,
     share_of_levels,
-    share_of_pieces,
 )
 from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.checks.overlap import MIN_SWAP_RATE
@@ -19,12 +18,11 @@ from pymc_tempering.plots.common import (
     INK,
     Axes,
     draw_chains,
+    finish,
     get_axes,
     get_axes_row,
     label_betas,
-    legend_below,
     look_of_chain,
-    tidy,
     whole_numbers,
 )
 
@@ -79,11 +77,9 @@ def plot_barrier(
     label_betas(barrier_ax, np.concatenate(betas))
     barrier_ax.set_ylim(bottom=0.0)
     barrier_ax.set_ylabel("cumulative barrier Λ(β)")
-    for one in axes:
-        tidy(one)
     # chains are named once, under the barrier
-    legend_below(rates_ax, handles=rates_ax.patches)
-    legend_below(barrier_ax, n_columns=4)
+    finish(rates_ax, handles=rates_ax.patches)
+    finish(barrier_ax, n_columns=4)
     return axes
 
 
@@ -129,8 +125,7 @@ def plot_logz_curve(
     )  # fmt: skip
     label_betas(ax, betas[used])
     ax.set_ylabel("log z(β) (nats)")
-    tidy(ax)
-    legend_below(ax, n_columns=4)
+    finish(ax, n_columns=4)
     return ax
 
 
@@ -181,14 +176,13 @@ def plot_beta_occupancy(
         if knots is not None and np.isfinite(knots).sum(axis=-1).min() > 2:
             shown = [row[np.isfinite(row)] for row in knots]
         for chain, edges in enumerate(shown):
-            ax.stairs(
-                share_of_pieces(beta[chain], edges), edges, linewidth=1.4, baseline=None,
-                **look_of_chain(chains, chain),
-            )  # fmt: skip
+            counts = np.histogram(beta[chain], edges)[0]
+            shares = counts * counts.size / beta[chain].size
+            look = look_of_chain(chains, chain)
+            ax.stairs(shares, edges, linewidth=1.4, baseline=None, **look)
         ax.set_ylabel("scans in the piece / equal share")
     ax.axhline(1.0, color=INK, linestyle="--", linewidth=1, label="equal shares")
     ax.set_ylim(bottom=0.0)
     label_betas(ax, np.concatenate(shown))
-    tidy(ax)
-    legend_below(ax, n_columns=5)
+    finish(ax, n_columns=5)
     return ax

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.diagnostics.structure import ModelStructure, structure
-from pymc_tempering.plots.common import GREY, ORANGE, SKY, Axes, get_axes, legend_below
+from pymc_tempering.plots.common import GREY, ORANGE, SKY, Axes, finish, get_axes
 
 __all__ = ["plot_structure"]
 
@@ -69,5 +69,5 @@ def plot_structure(
     ax.xaxis.set_label_position("top")
     entries = [Patch(facecolor=SKY, edgecolor=GREY, label="mean moves in proportion"),
                Patch(facecolor=ORANGE, edgecolor=GREY, label="bends")]  # fmt: skip
-    legend_below(ax, n_columns=2, handles=entries)
+    finish(ax, n_columns=2, handles=entries)
     return ax
