@@ -14,7 +14,13 @@ from pymc_tempering.checkpoint.blocks import BlockFolder
 from pymc_tempering.checkpoint.description import describe
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.diagnostic import warn_of
-from pymc_tempering.evidence.all_blocks import STOPPED, blocks_of, estimate_blocks, stopped
+from pymc_tempering.evidence.blocks import (
+    STOPPED,
+    Found,
+    blocks_of,
+    estimate_blocks,
+    stopped,
+)
 from pymc_tempering.evidence.many_data import ManyData, read_data
 from pymc_tempering.evidence.many_result import ManyEvidences, Total, gathered, posterior_of
 from pymc_tempering.evidence.many_worker import FIT, NEIGHBOUR, Many, reference_at
@@ -283,14 +289,14 @@ def _many(  # noqa: PLR0913 - the one path of both
 
         def drawn() -> Iterator[tuple[int, Mapping[str, np.ndarray]]]:
             for block, result in zip(blocks, results, strict=True):
-                whole = result if store is None else store.read(block.number) or {}
-                yield block.first, whole.get("draws", {})
+                whole = result if store is None else Found.of(store.read(block.number))
+                yield block.first, whole.draws
 
         def empty(number: int, *of: Any) -> np.ndarray:
             return np.empty(*of) if store is None else store.empty(number, *of)
 
-        posterior = posterior_of(model, drawn, given.n, given.coordinate, empty)
-    found = gathered(results, given.coordinate)
+        posterior = posterior_of(model, drawn(), given.n, given.coordinate, empty)
+    found = gathered([o for result in results for o in result.outcomes], given.coordinate)
     n_left = [*found.failed.values()].count(STOPPED)
     if n_left:
         warn_of([stopped(given.n - n_left, given.n, resume)])

@@ -1,6 +1,6 @@
 """What comes out for many data sets, together."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -89,10 +89,10 @@ class ManyEvidences:
 _NAMES = {"log_z": "log_marginal_likelihood", "variance": "V"}
 
 
-def gathered(blocks: Sequence[Mapping[str, Any]], coordinate: Any) -> ManyEvidences:
-    """Put the columns of blocks together."""
-    columns = {name: np.concatenate([np.asarray(b[name]) for b in blocks])
-               for name in Outcome._fields}  # fmt: skip
+def gathered(outcomes: Sequence[Outcome], coordinate: Any) -> ManyEvidences:
+    """Put the outcomes of all data sets together."""
+    rows = zip(*outcomes, strict=True)
+    columns = dict(zip(Outcome._fields, map(np.array, rows), strict=True))
     failures = columns.pop("failure")
     failed = {int(i): str(failures[i]) for i in np.flatnonzero(failures != "")}
     variables = {_NAMES.get(name, name): (DIM, values) for name, values in columns.items()}
@@ -101,18 +101,18 @@ def gathered(blocks: Sequence[Mapping[str, Any]], coordinate: Any) -> ManyEviden
 
 def posterior_of(
     model: pm.Model,
-    blocks: Callable[[], Iterator[tuple[int, Mapping[str, np.ndarray]]]],
+    blocks: Iterable[tuple[int, Mapping[str, np.ndarray]]],
     n: int,
     coordinate: Any,
     empty: Callable[[int, tuple[int, ...], np.dtype], np.ndarray],
 ) -> xr.Dataset:
     """Draws of all blocks, one of which is in memory at a time.
 
-    `blocks` goes through the number of a block's first row and its draws, (row, draw, ...) by
-    variable, none where all have failed. `empty` makes the array of the variable of that number.
+    `blocks` are the numbers of a block's first row and its draws, (row, draw, ...) by variable,
+    none where all have failed. `empty` makes the array of the variable of that number.
     """
     arrays: dict[str, np.ndarray] = {}
-    for first, draws in blocks():
+    for first, draws in blocks:
         for name, rows in draws.items():
             if name not in arrays:
                 # where all of one have failed there is nothing, which whole numbers cannot say

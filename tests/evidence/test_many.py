@@ -17,7 +17,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, DataError, OptionError, TemperingWarning
 from pymc_tempering.evidence import blocks as module
 from pymc_tempering.evidence import many_worker
-from pymc_tempering.evidence.all_blocks import STOPPED
+from pymc_tempering.evidence.blocks import STOPPED
 from pymc_tempering.model.open_data import Refillable
 from pymc_tempering.references import importance
 from pymc_tempering.references.quality import FAIR

@@ -8,7 +8,7 @@ from scipy import stats
 
 from pymc_tempering import sample_many
 from pymc_tempering.errors import OptionError, TemperingWarning
-from pymc_tempering.evidence import all_blocks, many_worker
+from pymc_tempering.evidence import blocks, many_worker
 from pymc_tempering.references import importance
 
 N, N_OBS, N_DRAWS = 30, 5, 200
@@ -115,7 +115,7 @@ def test_ctrl_c_within_a_block_costs_no_draws(
     outcome, options = many_worker.Worker.outcome, {"reference": reference, "draws": 20}
     whole = sampled(model, counts, seed, **options)
     # of 15, or 25 of neighbours
-    monkeypatch.setattr(all_blocks, "_BLOCKS", 2)
+    monkeypatch.setattr(blocks, "_BLOCKS", 2)
 
     def presses(self, i, *rest):
         if i == 10:
