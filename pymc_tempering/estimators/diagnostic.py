@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pymc_tempering.errors import TemperingWarning
 
@@ -24,6 +24,11 @@ def kinds() -> Mapping[str, "Check"]:
     """Every kind by its code: the list of checks, which is above this module."""
     known: Mapping[str, Check] = resolve_name("pymc_tempering.evidence.checks:CODES")
     return known
+
+
+def _flag(name: str, meaning: str) -> Any:
+    """Property of a diagnostic that is that of its kind; False where it is of no check."""
+    return property(lambda self: bool(getattr(kinds().get(self.code), name, False)), doc=meaning)
 
 
 @dataclass(frozen=True)
@@ -67,33 +72,11 @@ class Diagnostic:
         kind = kinds().get(self.code)
         return self.code.replace("_", " ") if kind is None else kind.name
 
-    @property
-    def lasting(self) -> bool:
-        """Whether later estimates of the same draws repeat it."""
-        return self._is("lasting")
-
-    @property
-    def is_cause(self) -> bool:
-        """Whether other diagnostics of the same estimate follow from it."""
-        return self._is("is_cause")
-
-    @property
-    def mass_missing(self) -> bool:
-        """Whether log Z may lack the mass of a mode."""
-        return self._is("mass_missing")
-
-    @property
-    def of_comparison(self) -> bool:
-        """Whether it speaks against comparisons alone."""
-        return self._is("of_comparison")
-
-    @property
-    def refuses(self) -> bool:
-        """Whether it leaves nothing of the estimate."""
-        return self._is("refuses")
-
-    def _is(self, flag: str) -> bool:
-        return bool(getattr(kinds().get(self.code), flag, False))
+    lasting = _flag("lasting", "Whether later estimates of the same draws repeat it.")
+    is_cause = _flag("is_cause", "Whether other diagnostics of the same estimate follow from it.")
+    mass_missing = _flag("mass_missing", "Whether log Z may lack the mass of a mode.")
+    of_comparison = _flag("of_comparison", "Whether it speaks against comparisons alone.")
+    refuses = _flag("refuses", "Whether it leaves nothing of the estimate.")
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text} {self.remedy}"

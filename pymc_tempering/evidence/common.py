@@ -1,6 +1,6 @@
 """What the evidence of every method has in common: chains combined into one estimate."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -16,17 +16,20 @@ from pymc_tempering.evidence.checks.check import AtHand
 from pymc_tempering.evidence.run import MethodEstimate, Run
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MethodEstimate", "combine", "combine_chains", "one_setting", "run_of",
-           "scans_of_ladder", "with_warnings"]  # fmt: skip
+__all__ = ["MethodEstimate", "combine", "combine_chains", "ladders", "one_setting", "run_of",
+           "with_warnings"]  # fmt: skip
 
 
-def scans_of_ladder(delta: FloatArray, n_levels: int) -> FloatArray:
-    """Scans (scan, level) of one chain, one after another, from ``delta`` (draw, scan, level).
+def ladders(statistics: Mapping[str, FloatArray]) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Scans (scan, level) of each chain, one after another, and its betas (level,).
 
-    Scans that were not run are nan, and so is what is beyond the levels in use.
+    Of ``delta`` (chain, draw, scan, level) and the ``betas`` of the first draw. Scans that were not
+    run are nan, and so is what is beyond the levels in use: both are left out.
     """
-    scans = delta[..., :n_levels].reshape(-1, n_levels)
-    return np.asarray(scans[~np.isnan(scans[:, -1])])
+    for delta, betas in zip(statistics["delta"], statistics["betas"], strict=True):
+        used = betas[0][np.isfinite(betas[0])]
+        scans = delta[..., : used.size].reshape(-1, used.size)
+        yield np.asarray(scans[~np.isnan(scans[:, -1])]), used
 
 
 def one_setting(values: FloatArray, name: str) -> FloatArray:

@@ -1,6 +1,6 @@
 """The evidence of a parallel tempering run, from its recorded statistics."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,13 +10,14 @@ from pymc_tempering.estimators.controls import Controlled, with_controls
 from pymc_tempering.estimators.ladder import LadderEstimate
 from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.estimators.stepping_stone import (
+    SteppingStoneEstimate,
     stepping_stone,
     stepping_stone_reverse,
     support_mass,
 )
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.evidence.checks.few_draws import LEAST_CONTROLLED, MIN_ESS
-from pymc_tempering.evidence.common import MethodEstimate, scans_of_ladder
+from pymc_tempering.evidence.common import MethodEstimate, ladders
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect", "collect_bar"]
@@ -58,17 +59,13 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         else np.full(n_chains, np.nan)
         for name in ("log_z_before", "log_z_se_before")
     }
-    plain: list[Controlled] = []
-    better: list[Controlled] = []
-    others = []
-    for chain in range(n_chains):
-        betas = _schedule(betas_all[chain], statistics["base_id"][chain], chain)
+    chains, others = [], []
+    for chain, (delta, betas) in enumerate(ladders(statistics)):
+        _check_schedule(betas_all[chain], statistics["base_id"][chain], chain)
         n = betas.size
-        delta = scans_of_ladder(statistics["delta"][chain], n)
         estimate = mbar(delta, betas)
         forward, reverse = stepping_stone(delta, betas), stepping_stone_reverse(delta, betas)
-        plain.append(Controlled(float(estimate.log_z[-1]), estimate.influence, 0))
-        better.append(_controlled(statistics, chain, estimate, delta, betas))
+        chains.append((estimate, delta, betas))
         by_others = (estimate, bar_ladder(delta, betas), forward, reverse)
         others.append([float(other.log_z[-1]) for other in by_others])
         arrays["log_z_levels"][chain, :n] = estimate.log_z
@@ -77,7 +74,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         arrays["pareto_k_forward"][chain, : n - 1] = forward.pareto_k
         arrays["pareto_k_reverse"][chain, : n - 1] = reverse.pareto_k
         arrays["support_mass"][chain] = np.exp(support_mass(delta[:, 0]).log_mass)
-    log_z, influences, n_controls = _resting_on_enough(plain, better, betas_all.shape[1])
+    log_z, influences, n_controls = _resting_on_enough(statistics, chains)
     arrays["n_controls"] = n_controls
     if "component_arrivals" in statistics:
         scans = np.maximum(statistics["component_scans"], 0).sum(axis=1)
@@ -99,34 +96,36 @@ def collect_bar(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
 
     It costs less than the MBAR of :func:`collect` and differs from it by far less than the error.
     """
-    plain, better = [], []
-    for chain, (delta, betas) in enumerate(
-        zip(statistics["delta"], statistics["betas"], strict=True)
-    ):
-        n = int(np.isfinite(betas[0]).sum())
-        scans = scans_of_ladder(delta, n)
-        estimate = bar_ladder(scans, betas[0, :n])
-        plain.append(Controlled(float(estimate.log_z[-1]), estimate.influence, 0))
-        better.append(_controlled(statistics, chain, estimate, scans, betas[0, :n]))
-    log_z, influences, _ = _resting_on_enough(plain, better, statistics["betas"].shape[1])
+    chains = [(bar_ladder(*ladder), *ladder) for ladder in ladders(statistics)]
+    log_z, influences, _ = _resting_on_enough(statistics, chains)
     return MethodEstimate(log_z, influences)
 
 
+type _Chain = tuple[LadderEstimate, FloatArray, FloatArray]
+"""Estimate of a chain, its delta (scan, level) and its betas."""
+
+
 def _resting_on_enough(
-    plain: list[Controlled], better: list[Controlled], n_draws: int
+    statistics: Mapping[str, FloatArray], chains: Sequence[_Chain]
 ) -> tuple[FloatArray, list[FloatArray], FloatArray]:
     """Log z, influences and numbers of controls of chains, with controls where draws are enough."""
-    taken = better
-    if n_draws * len(better) < LEAST_CONTROLLED and any(chain.n_controls for chain in better):
+    taken = [_controlled(statistics, i, *chain) for i, chain in enumerate(chains)]
+    n_draws = len(chains) * statistics["betas"].shape[1]
+    if n_draws < LEAST_CONTROLLED and any(chain.n_controls for chain in taken):
         error = log_z_standard_error(
-            [chain.log_z for chain in better], [chain.influence for chain in better]
+            [chain.log_z for chain in taken], [chain.influence for chain in taken]
         )
-        taken = better if error.ess >= MIN_ESS else plain
+        if not error.ess >= MIN_ESS:
+            taken = [_plain(estimate) for estimate, _, _ in chains]
     return (
         np.array([chain.log_z for chain in taken]),
         [chain.influence for chain in taken],
         np.array([float(chain.n_controls) for chain in taken]),
     )
+
+
+def _plain(estimate: LadderEstimate | SteppingStoneEstimate) -> Controlled:
+    return Controlled(float(estimate.log_z[-1]), estimate.influence, 0)
 
 
 def _controlled(
@@ -137,21 +136,18 @@ def _controlled(
     betas: FloatArray,
 ) -> Controlled:
     """Estimate of a chain, with what its reference's components say where it is a mixture."""
-    log_z, influence = float(estimate.log_z[-1]), estimate.influence
-    # absent from runs of earlier versions
+    plain = _plain(estimate)
+    # absent from runs of other implementations and from synthetic ones
     if "component_excess" not in statistics:
-        return Controlled(log_z, influence, 0)
+        return plain
     excess = np.nan_to_num(statistics["component_excess"][chain])
     n_scans = np.isfinite(statistics["delta"][chain][..., betas.size - 1]).sum(axis=1)
-    if not excess.any() or not _covers(delta, log_z):
-        return with_controls(log_z, influence, excess, n_scans)
-    forward = stepping_stone(delta, betas)
+    if not excess.any() or not _covers(delta, plain.log_z):
+        return with_controls(*plain[:2], excess, n_scans)
     # what controls explain of weights is exact where it comes first
-    better = with_controls(
-        float(forward.log_z[-1]), forward.influence, excess, n_scans, (log_z, influence)
-    )
+    better = with_controls(*_plain(stepping_stone(delta, betas))[:2], excess, n_scans, plain[:2])
     # without controls it is not the better one
-    return better if better.n_controls else Controlled(log_z, influence, 0)
+    return better if better.n_controls else plain
 
 
 def _covers(delta: FloatArray, log_z: float) -> bool:
@@ -166,7 +162,7 @@ def _covers(delta: FloatArray, log_z: float) -> bool:
     return bool(np.exp(delta[:, 0] - log_z).var() <= 1.0)
 
 
-def _schedule(betas: FloatArray, base_id: FloatArray, chain: int) -> FloatArray:
+def _check_schedule(betas: FloatArray, base_id: FloatArray, chain: int) -> None:
     # a fixed schedule does not show tuning, but delta is relative to a base that changes
     same = np.array_equal(betas.min(axis=0), betas.max(axis=0), equal_nan=True)
     if not same or base_id.min() != base_id.max():
@@ -174,4 +170,3 @@ def _schedule(betas: FloatArray, base_id: FloatArray, chain: int) -> FloatArray:
             f"Chain {chain} has draws from more than one schedule or base, so it mixes tuning "
             "with sampling. Pass the draws after tuning only."
         )
-    return betas[0][np.isfinite(betas[0])]

@@ -13,7 +13,7 @@ from pymc_tempering.errors import DataError, OptionError, WorkerError
 from pymc_tempering.estimators.reweighting import mbar_powers, reweight
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.evidence.checks.few_draws import MIN_ESS
-from pymc_tempering.evidence.common import scans_of_ladder
+from pymc_tempering.evidence.common import ladders
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.same_model import check_density, check_identity, check_observed
 from pymc_tempering.evidence.stored import recorded_statistics
@@ -247,10 +247,7 @@ def from_ladder(
         return None
     if not _base_is_prior(statistics, log_likelihood):
         return None
-    chains = []
-    for delta, betas in zip(statistics["delta"], statistics["betas"], strict=True):
-        n = int(np.isfinite(betas[0]).sum())
-        chains.append(mbar_powers(scans_of_ladder(delta, n), betas[0, :n], [*powers, 1.0]))
+    chains = [mbar_powers(*ladder, [*powers, 1.0]) for ladder in ladders(statistics)]
     rows = []
     for i in range(len(powers)):
         log_z = [chain.log_z[i] for chain in chains]

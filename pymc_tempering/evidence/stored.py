@@ -57,7 +57,7 @@ def read_run(idata: xr.DataTree) -> Run:
     Refused with a DataError where statistics are missing, or another version recorded them.
     """
     before = idata["tempering"].dataset if "tempering" in idata.children else None
-    _readable(idata)  # a damaged run is refused by what was given
+    recorded_statistics(idata)  # a damaged run is refused by what was given
     idata = compact(label_dimensions(idata))
     method, statistics = recorded_statistics(idata)
     check_distinct_chains(statistics)
@@ -121,11 +121,6 @@ def recorded_statistics(idata: xr.DataTree) -> tuple[Method, dict[str, FloatArra
     Of shape (n_chains, n_draws, ...), from ``sample_stats``; for joint continuous tempering from
     the group ``tempering``, as its draws at all temperatures are not those of the result.
     """
-    method = _readable(idata)
-    return method, bounded(load(method.read)(idata))
-
-
-def _readable(idata: xr.DataTree) -> Method:
     if "posterior" in idata.children and DELTA in idata["posterior"].dataset:
         raise DataError(
             "These draws are of a tempered model, at all temperatures. Pass them to `untemper`: "
@@ -146,7 +141,7 @@ def _readable(idata: xr.DataTree) -> Method:
             f"The run lacks {missing}, which log Z of {method.name} is made from. Pass what "
             "sampling returned, whole."
         )
-    return method
+    return method, bounded(statistics)
 
 
 def _recorded(idata: xr.DataTree) -> xr.Dataset:
