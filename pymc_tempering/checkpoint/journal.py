@@ -10,6 +10,7 @@ import ctypes
 import re
 import zlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
@@ -201,17 +202,12 @@ def _whole_part(folder: Path) -> tuple[list[tuple[int, int, Path]], dict[str, An
     blocks = [(int(m[1]), int(m[2]), path) for path in files if (m := _DRAWS.fullmatch(path.name))]
     states = {int(m[1]): path for path in files if (m := _STATE.fullmatch(path.name))}
     ending = {end: (start, end, path) for start, end, path in blocks if start < end}
-    checked: dict[Path, bool] = {}
+    is_sound = cache(is_whole)
     for end in sorted(states, reverse=True):
         way: list[tuple[int, int, Path]] = []
         while (at := way[0][0] if way else end) and at in ending:
             way.insert(0, ending[at])
-        if at:
-            continue
-        for _, _, path in way:
-            if path not in checked:
-                checked[path] = is_whole(path)
-        if not all(checked[path] for _, _, path in way):
+        if at or not all(is_sound(path) for _, _, path in way):
             continue
         try:
             state = read_tree(states[end])

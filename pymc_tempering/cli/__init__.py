@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from pymc_tempering.cli import commands
 from pymc_tempering.cli.commands import CommandError, ExitCode, load_model
 from pymc_tempering.errors import OutputError, TemperingError
 
@@ -37,9 +38,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parse(sys.argv[1:] if argv is None else list(argv))
     errors = Console(stderr=True, highlight=False)
     try:
-        # help and version need none of what sampling does
-        from pymc_tempering.cli import commands
-
         getattr(commands, arguments.task)(arguments)
     except TemperingError as error:
         if arguments.full_errors:

@@ -22,6 +22,7 @@ from pymc_tempering.errors import (
     TemperingError,
     TemperingWarning,
 )
+from pymc_tempering.progress import say
 from pymc_tempering.results.files import RUN_SUFFIXES, check_output, check_run_output, write_run
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def sample(arguments: argparse.Namespace) -> None:
     estimates: dict[str, LogZEstimate] = {}
     failures: list[str] = []
     for (name, model), seed in zip(models.items(), seeds, strict=True):
-        _print(f"[bold]{escape(files[name].name)}[/]")
+        say(f"[bold]{escape(files[name].name)}[/]")
         started = time.perf_counter()
         # whose defaults are in the signature of the library alone
         options = {option: getattr(arguments, option) for option in _OPTIONS}
@@ -167,12 +168,12 @@ def sample(arguments: argparse.Namespace) -> None:
     if len(estimates) > 1:
         from pymc_tempering.comparison.table import compare as compare_models
 
-        _print(escape(repr(compare_models(estimates))))
+        say(escape(repr(compare_models(estimates))))
     if failures:
         raise OutputError("\n".join(failures))
     written = [str(targets[name]) for name in estimates if name in targets]
     where = f"Draws and statistics: {' '.join(written)}"
-    _print(escape(where if written else "Nothing was written; add --output to keep the draws."))
+    say(escape(where if written else "Nothing was written; add --output to keep the draws."))
     if any(map(_is_interrupted, estimates.values())):
         raise KeyboardInterrupt
 
@@ -201,10 +202,10 @@ def compare(arguments: argparse.Namespace) -> None:
             estimates = resolve_estimates(names)
         except DataError as error:
             raise CommandError(str(error)) from error
-    _print(escape(repr(compare_models(estimates))))
+    say(escape(repr(compare_models(estimates))))
     for name, estimate in estimates.items():
         for warning in estimate.warnings:
-            _print(f"[yellow]{escape(name)}:[/] {escape(str(warning))}")
+            say(f"[yellow]{escape(name)}:[/] {escape(str(warning))}")
 
 
 def report(arguments: argparse.Namespace) -> None:
@@ -228,11 +229,7 @@ def report(arguments: argparse.Namespace) -> None:
     # they are on the page
     with warnings.catch_warnings(action="ignore", category=TemperingWarning):
         write_report(path, target, title=arguments.title or path.stem, overwrite=arguments.force)
-    _print(f"Report: {escape(str(target))}")
-
-
-def _print(text: str) -> None:
-    Console(highlight=False).print(text, soft_wrap=True)
+    say(f"Report: {escape(str(target))}")
 
 
 def _unique_names(paths: list[Path]) -> dict[str, Path]:
@@ -262,14 +259,14 @@ def _store(estimate: "LogZEstimate", target: Path, overwrite: bool) -> list[str]
 def _show(estimate: "LogZEstimate", seconds: float) -> None:
     import arviz as az
 
-    _print(escape(f"{estimate!r}\n  seconds: {seconds:.1f}, compilation included"))
+    say(escape(f"{estimate!r}\n  seconds: {seconds:.1f}, compilation included"))
     summary = az.summary(estimate.idata, group="posterior", round_to="none")
     shown = ("mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "r_hat")
     summary = summary[[name for name in summary if name in shown]]
     most = 30  # a screen
-    _print(escape(summary.head(most).to_string(float_format="{:.4g}".format)))
+    say(escape(summary.head(most).to_string(float_format="{:.4g}".format)))
     if len(summary) > most:
-        _print(f"The first {most} of {len(summary)} rows.")
+        say(f"The first {most} of {len(summary)} rows.")
 
 
 def _by_stem(names: list[str], option: str, remedy: str) -> dict[str, str]:

@@ -11,21 +11,18 @@ from pymc_tempering.types import FloatArray
 __all__ = ["check_prior", "model_probabilities", "simulate_log_z"]
 
 
-def model_probabilities(log_z: FloatArray, prior: FloatArray | None = None) -> FloatArray:
+def model_probabilities(log_z: FloatArray, prior: FloatArray) -> FloatArray:
     """Posterior model probabilities, softmax of ``log_z + log prior`` over the last axis.
 
-    `log_z` of shape (..., n_models) is in nats; without `prior` (n_models,) all models are equally
-    probable beforehand.
+    `log_z` of shape (..., n_models) is in nats, `prior` of shape (n_models,).
 
     Examples
     --------
-    >>> model_probabilities(np.log([1.0, 3.0]) - 2000).round(6).tolist()
+    >>> model_probabilities(np.log([1.0, 3.0]) - 2000, np.array([0.5, 0.5])).round(6).tolist()
     [0.25, 0.75]
     """
-    score = log_z
-    if prior is not None:
-        with np.errstate(divide="ignore"):
-            score = log_z + np.log(prior)
+    with np.errstate(divide="ignore"):
+        score = log_z + np.log(prior)
     weights = np.exp(score - score.max(axis=-1, keepdims=True, initial=-np.inf))
     return weights / weights.sum(axis=-1, keepdims=True)
 

@@ -17,6 +17,7 @@ from pymc_tempering.evidence.checks.few_draws import MIN_ESS
 from pymc_tempering.evidence.reweighted import (
     MIN_WEIGHTS,
     Change,
+    Row,
     evaluate_changes,
     from_draws,
     from_ladder,
@@ -31,11 +32,6 @@ __all__ = ["prior_sensitivity"]
 
 type Factors = Sequence[float]
 type Names = str | tuple[str, ...]
-
-_COLUMNS = (
-    "change", "name", "value", "log_z", "se", "log_bayes_factor", "log_bayes_factor_se",
-    "weight_ess_share", "pareto_k", "source", "warning",
-)  # fmt: skip
 
 
 class SensitivityTable(PrintedTable):
@@ -177,7 +173,7 @@ def prior_sensitivity(
         row = ladder.get(change.value) if change.kind == "likelihood power" else None
         row = row or from_draws(original, log_weights)
         rows.append((change.kind, change.name, change.value, *row[:-1], diagnostic or row.warning))
-    table = SensitivityTable(rows, columns=list(_COLUMNS))
+    table = SensitivityTable(rows, columns=["change", "name", "value", *Row._fields])
     warn_of(_diagnostics(table))
     return table
 

@@ -47,8 +47,8 @@ class Modes:
 
     def telling(self, n: int = 2) -> list[str]:
         """Name `n` scalars that tell the modes apart, best first, as in ``"phone[north]"``."""
-        names, mean, sd = _flat(self.mean, self.sd)
-        return [names[i] for i in telling_entries(mean, sd, n)]
+        names = [name for name, _, _ in _entries(self.mean)]
+        return [names[i] for i in telling_entries(_flat(self.mean), _flat(self.sd), n)]
 
     def location(self, name: str) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Mean and standard deviation of a scalar in each mode (n_modes,), and its draws.
@@ -75,8 +75,8 @@ class Modes:
         columns = ["share", "share_se", "log_z", "log_z_se"]
         table = self.dataset[columns].reset_coords(drop=True).to_dataframe()
         table["n_chains"] = (self.dataset["share_chain"] > 0).sum("chain").values
-        names, mean, _ = _flat(self.mean, self.sd)
-        return pd.concat([table, pd.DataFrame(mean, table.index, names)], axis=1)
+        names = [name for name, _, _ in _entries(self.mean)]
+        return pd.concat([table, pd.DataFrame(_flat(self.mean), table.index, names)], axis=1)
 
     def __repr__(self) -> str:
         data = self.dataset
@@ -163,15 +163,11 @@ def _entries(dataset: xr.Dataset) -> list[tuple[str, str, tuple[int, ...]]]:
     return list(named_entries(shapes, labels))
 
 
-def _flat(mean: xr.Dataset, sd: xr.Dataset) -> tuple[list[str], FloatArray, FloatArray]:
-    n = mean.sizes["mode"]
-    flat = [
-        np.concatenate(
-            [v.values.reshape(n, -1) for v in d.transpose("mode", ...).data_vars.values()], axis=1
-        )
-        for d in (mean, sd)
-    ]
-    return [name for name, _, _ in _entries(mean)], flat[0], flat[1]
+def _flat(dataset: xr.Dataset) -> FloatArray:
+    """Every scalar of a dataset by mode, shape (n_modes, n_scalars)."""
+    variables = dataset.transpose("mode", ...).data_vars.values()
+    parts = [v.values.reshape(dataset.sizes["mode"], -1) for v in variables]
+    return np.concatenate(parts, axis=1)
 
 
 def _with_error(value: float, se: float) -> str:
