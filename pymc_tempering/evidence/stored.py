@@ -38,9 +38,6 @@ __all__ = [
 LOG_DENSITY = "the log density"
 """Name of a draw's own log density among the quantities in which chains may differ."""
 
-_OLDER = ("renewed", "scans_asked", "search_")
-"""Beginnings of names of statistics that are recorded under others now."""
-
 
 def estimate_from_idata(idata: xr.DataTree, model: pm.Model | None = None) -> LogZEstimate:
     """Estimate log Z of a run from what it recorded, with every check that can be made.
@@ -54,7 +51,7 @@ def estimate_from_idata(idata: xr.DataTree, model: pm.Model | None = None) -> Lo
 def read_run(idata: xr.DataTree) -> Run:
     """Read a run and make its numbers; nothing is checked yet.
 
-    Refused with a DataError where statistics are missing, or another version recorded them.
+    Refused with a DataError where statistics are missing.
     """
     before = idata["tempering"].dataset if "tempering" in idata.children else None
     recorded_statistics(idata)  # a damaged run is refused by what was given
@@ -126,14 +123,8 @@ def recorded_statistics(idata: xr.DataTree) -> tuple[Method, dict[str, FloatArra
             "These draws are of a tempered model, at all temperatures. Pass them to `untemper`: "
             "its result has the posterior draws, and log Z in the group `tempering`."
         )
-    recorded = read_statistics(idata)  # refuses a damaged run by what is missing
+    read_statistics(idata)  # refuses a damaged run by what is missing
     method = method_of(idata)
-    if older := sorted(name for name in recorded if name.startswith(_OLDER)):
-        raise DataError(
-            f"The run has the statistics {older}, which another version of pymc_tempering recorded "
-            "under these names. Sample again with this version, or read it with the version that "
-            "wrote it."
-        )
     statistics = load(method.read)(idata)
     missing = [name for name in method.needs if name not in statistics]
     if missing:
@@ -148,31 +139,17 @@ def _recorded(idata: xr.DataTree) -> xr.Dataset:
     return idata["sample_stats"].dataset if "sample_stats" in idata.children else xr.Dataset()
 
 
-def _is_older(idata: xr.DataTree) -> bool:
-    """Whether a version of this package recorded the run that did not record its method."""
-    joint = "tempering" in idata.children and "tempered_draw" in idata["tempering"].dataset
-    statistics = _recorded(idata)
-    return METHOD_CODE not in statistics and ("base_id" in statistics or joint)
-
-
 def has_statistics(idata: xr.DataTree) -> bool:
     """Whether a run kept what its log Z is made from."""
-    return METHOD_CODE in _recorded(idata) or _is_older(idata)
+    return METHOD_CODE in _recorded(idata)
 
 
 def method_of(idata: xr.DataTree) -> Method:
     """Return the method that a run says it was sampled with.
 
-    Refused with a DataError are runs of another sampler, NUTS by name, chains of several methods,
-    and runs of a version of which the method is not known.
+    Refused with a DataError are runs of another sampler, NUTS by name, and chains of several
+    methods, or of one that this version does not know.
     """
-    if _is_older(idata):
-        raise DataError(
-            "The run does not say which method sampled it: a version of pymc_tempering wrote it "
-            f"that did not record `{METHOD_CODE}`. Sample again with this version, or read it with "
-            "the version that wrote it. From the draws alone and their model, "
-            "`estimate_logz(idata, model=model, method='bridge')` is bridge sampling."
-        )
     statistics = _recorded(idata)
     if METHOD_CODE not in statistics:
         found = sorted(map(str, statistics.data_vars))

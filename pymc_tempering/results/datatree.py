@@ -37,11 +37,6 @@ RECORDS = tuple(PREFIX + n for n in ("knots", "bias", "base_mean", "base_scale",
 _CODES = {"flag_values": [row.code for row in METHODS.values()], "flag_meanings": " ".join(METHODS)}
 
 _OF_DIAGNOSTIC = ("warning_code", "warning_text", "warning_remedy", "warning_measured")
-_OTHER_VERSION = (
-    "The run was stored with {}, by another version of pymc_tempering. Take that estimate off and "
-    "make it anew, as in `estimate_logz(idata.drop_nodes('tempering'))`; what concerns the model "
-    "is found again where it is passed. Or read the run with the version that wrote it."
-)
 
 
 def label_dimensions(idata: xr.DataTree) -> xr.DataTree:
@@ -257,12 +252,15 @@ def diagnostic_variables(diagnostics: Iterable[Diagnostic]) -> dict[str, xr.Vari
 def read_diagnostics(dataset: xr.Dataset) -> tuple[Diagnostic, ...]:
     """Diagnostics that a group ``tempering`` has; those of another version are a DataError."""
     if not set(_OF_DIAGNOSTIC) <= set(dataset.data_vars):
-        if dataset.attrs.get("warnings"):
-            raise DataError(_OTHER_VERSION.format("warnings as one text"))
         return ()
     columns = [np.atleast_1d(dataset[name].values).astype(str).tolist() for name in _OF_DIAGNOSTIC]
     if unknown := sorted(set(columns[0]) - set(kinds())):
-        raise DataError(_OTHER_VERSION.format(f"the warnings {unknown}"))
+        raise DataError(
+            f"The run was stored with the warnings {unknown}, by another version of "
+            "pymc_tempering. Take that estimate off and make it anew, as in "
+            "`estimate_logz(idata.drop_nodes('tempering'))`; what concerns the model is found "
+            "again where it is passed. Or read the run with the version that wrote it."
+        )
     return tuple(
         Diagnostic(code, text, remedy, json.loads(measured))
         for code, text, remedy, measured in zip(*columns, strict=True)

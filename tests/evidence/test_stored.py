@@ -12,7 +12,7 @@ from pymc_tempering.errors import DataError, TemperingWarning
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.common import with_warnings
 from pymc_tempering.evidence.reading import stored_estimate
-from pymc_tempering.evidence.stored import has_statistics, method_of
+from pymc_tempering.evidence.stored import method_of
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.results.concat import concat_chains
 from pymc_tempering.results.datatree import diagnostic_variables
@@ -182,15 +182,6 @@ def test_what_else_a_run_records_says_nothing_about_its_method(labelled_run):
     assert_same(pm_temper.estimate_logz(run), pm_temper.estimate_logz(labelled_run))
 
 
-def test_runs_that_do_not_say_their_method_are_refused(model, labelled_run):
-    older = labelled_run.copy()
-    older["sample_stats"] = older["sample_stats"].to_dataset().drop_vars(METHOD_CODE)
-    assert has_statistics(older)
-    for options in ({}, {"model": model}):
-        with pytest.raises(DataError, match=r"Sample again with this version, or read it with"):
-            pm_temper.estimate_logz(older, **options)
-
-
 @pytest.mark.parametrize(
     ("codes", "message"),
     [
@@ -209,15 +200,6 @@ def test_a_run_that_lacks_what_its_method_needs_is_refused(needed, labelled_run)
     run = labelled_run.copy()
     run["sample_stats"] = run["sample_stats"].to_dataset().drop_vars(needed)
     with pytest.raises(DataError, match=rf"lacks \['{needed}'\], which log Z of pt is made from"):
-        pm_temper.estimate_logz(run)
-
-
-@pytest.mark.parametrize("name", ["renewed", "scans_asked", "search_hits"])
-def test_statistics_of_another_version_are_refused_by_name(name, labelled_run):
-    run = labelled_run.copy()
-    statistics = run["sample_stats"].to_dataset()
-    run["sample_stats"] = statistics.assign({name: statistics["n_round_trips"]})
-    with pytest.raises(DataError, match=rf"\['{name}'\], which another version .*Sample again"):
         pm_temper.estimate_logz(run)
 
 
