@@ -161,15 +161,15 @@ def prior_sensitivity(
     model = resolve_model(model, "prior_sensitivity")
     changes = _changes(model, prior_scale, likelihood_power, alternatives)
     check_executor(executor)
-    evaluated = evaluate_changes(tree, model, changes, executor)
+    weights, log_likelihood = evaluate_changes(tree, model, changes, executor)
     original = original_of(tree)
     rows: list[tuple[Any, ...]] = [
         ("original", "", 1.0, original.log_z, original.se, 0.0, 0.0, 1.0, -np.inf, "draws", "")
     ]
     powers = [change.value for change in changes if change.kind == "likelihood power"]
-    by_ladder = from_ladder(tree, powers, evaluated.log_likelihood) if powers else None
+    by_ladder = from_ladder(tree, powers, log_likelihood) if powers else None
     ladder = dict(zip(powers, by_ladder or (), strict=False))
-    for change, log_weights, diagnostic in evaluated.weights:
+    for change, log_weights, diagnostic in weights:
         row = ladder.get(change.value) if change.kind == "likelihood power" else None
         row = row or from_draws(original, log_weights)
         rows.append((change.kind, change.name, change.value, *row[:-1], diagnostic or row.warning))

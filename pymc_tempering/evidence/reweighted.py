@@ -28,8 +28,8 @@ from pymc_tempering.steps.executors import Lost, run_tasks
 from pymc_tempering.types import FloatArray
 
 __all__ = [
-    "MIN_WEIGHTS", "Change", "EvaluatedChanges", "Original", "Row", "evaluate_changes",
-    "from_draws", "from_ladder", "original_of",
+    "MIN_WEIGHTS", "Change", "Original", "Row", "evaluate_changes", "from_draws", "from_ladder",
+    "original_of",
 ]  # fmt: skip
 
 _log = logging.getLogger(__name__)
@@ -53,22 +53,14 @@ class Change(NamedTuple):
     model: pm.Model | None = None
 
 
-class EvaluatedChanges(NamedTuple):
-    """What the draws say about the changes.
-
-    For each change the log weight of each draw (chain, draw) in nats, and the code of what is
-    doubtful beside the weights; and the log likelihood (chain, draw): observed terms and
-    potentials, in nats.
-    """
-
-    weights: list[tuple[Change, FloatArray, str]]
-    log_likelihood: FloatArray
-
-
 def evaluate_changes(
     idata: xr.DataTree, model: pm.Model, changes: list[Change], executor: Any = None
-) -> EvaluatedChanges:
+) -> tuple[list[tuple[Change, FloatArray, str]], FloatArray]:
     """Evaluate each change at every posterior draw; alternatives are tasks of an executor.
+
+    Returned are for each change the log weight of each draw (chain, draw) in nats, and the code of
+    what is doubtful beside the weights; and the log likelihood (chain, draw) in nats: observed
+    terms and potentials.
 
     Refused are runs that are not of the model, alternatives with other data or variables
     (DataError), and priors that cannot be scaled (ModelError, OptionError).
@@ -105,7 +97,7 @@ def evaluate_changes(
             if share_out_of_reach > 0.0:
                 diagnostic = "prior_mass_out_of_reach"
         weights.append((change, log_weights.reshape(shape), diagnostic))
-    return EvaluatedChanges(weights, log_likelihood.reshape(shape))
+    return weights, log_likelihood.reshape(shape)
 
 
 def _of_alternatives(

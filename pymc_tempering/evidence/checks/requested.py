@@ -67,7 +67,9 @@ def _max_gradients(run: AtHand) -> Findings:
     # chains have equal shares, so that the dearest one counts; a fifth to spare
     of_chain = run.arrays["tuning_gradients"] + factor * run.arrays["draws_gradients"]
     enough = estimate.gradients["search"] + 1.2 * of_chain.size * float(of_chain.max())
-    enough = rounded_up(max(enough, 1.2 * budget.most))
+    enough = max(enough, 1.2 * budget.most)
+    unit = 10 ** (int(math.log10(enough)) - 1)
+    in_two_digits = math.ceil(enough / unit) * unit
     yield Finding(
         f"{budget.n_spent:,} gradients, of the {budget.most:,} that were allowed, were enough for "
         f"{' with '.join(short)}; the error of log Z is {estimate.se:.2g}.",
@@ -79,7 +81,7 @@ def _max_gradients(run: AtHand) -> Findings:
             "log_marginal_likelihood_se": float(estimate.se),
         },
         "max_gradients",
-        f"Raise `max_gradients`; about {enough:,} would do.",
+        f"Raise `max_gradients`; about {in_two_digits:,} would do.",
     )
 
 
@@ -90,18 +92,6 @@ def _scans(statistics: Mapping[str, FloatArray]) -> tuple[float, float]:
     made = float((~np.isnan(first)).sum(axis=2).mean())
     wanted = statistics.get("scans_requested")
     return made, made if wanted is None else float(np.mean(wanted))
-
-
-def rounded_up(n: float) -> int:
-    """Two digits of a number.
-
-    Examples
-    --------
-    >>> rounded_up(123_456)
-    130000
-    """
-    unit = 10 ** (int(math.log10(n)) - 1)
-    return math.ceil(n / unit) * unit
 
 
 def _look(run: AtHand) -> Findings:
