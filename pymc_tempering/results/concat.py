@@ -19,7 +19,7 @@ from pymc_tempering.results.identity import (
 from pymc_tempering.results.schema import SAMPLE_STATS
 from pymc_tempering.types import FloatArray
 
-__all__ = ["check_distinct_chains", "concat_chains", "identical_chains", "pad_ladder"]
+__all__ = ["check_distinct_chains", "concat_chains", "pad_ladder"]
 
 # what random numbers decide, by method; times and counts may coincide or differ for other reasons
 _RANDOM = ("delta", "target_delta", "beta", "log_weight_forward", "lp")
@@ -152,44 +152,30 @@ def pad_ladder(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Dataset:
     return dataset.drop_vars(ladder).merge(padded)
 
 
-def identical_chains(statistics: Mapping[str, FloatArray]) -> list[tuple[int, int]]:
-    """Pairs of chains with the same recorded statistics, each with the first that it repeats.
+def check_distinct_chains(
+    statistics: Mapping[str, FloatArray], names: Sequence[object] | None = None
+) -> None:
+    """Refuse chains that are copies, by `names` or positions: every error would be too small.
 
-    Pairs are positions (first, repeated). Chains whose statistics never change say nothing.
-
-    Examples
-    --------
-    >>> identical_chains({"lp": np.array([[1.0, 2.0], [1.0, 3.0], [1.0, 2.0]])})
-    [(0, 2)]
+    Chains whose recorded statistics never change say nothing.
     """
     arrays = [np.asarray(statistics[name]) for name in _RANDOM if name in statistics]
-    if not arrays:
-        return []
+    n_chains = len(arrays[0]) if arrays else 0
+    called = names or range(n_chains)
     seen: dict[str, int] = {}
-    pairs = []
-    for chain in range(len(arrays[0])):
+    repeats = []
+    for chain in range(n_chains):
         rows = [np.ascontiguousarray(array[chain]) for array in arrays]
         flat = [row.reshape(len(row), -1) for row in rows]
         if not any((row != row[:1])[~np.isnan(row)].any() for row in flat):
             continue
         digest = hashlib.sha256(b"".join(row.tobytes() for row in rows)).hexdigest()
-        if digest in seen:
-            pairs.append((seen[digest], chain))
-        seen.setdefault(digest, chain)
-    return pairs
-
-
-def check_distinct_chains(
-    statistics: Mapping[str, FloatArray], names: Sequence[object] | None = None
-) -> None:
-    """Refuse chains that are copies, by `names` or positions: every error would be too small."""
-    pairs = identical_chains(statistics)
-    if not pairs:
-        return
-    called = names or range(len(next(iter(statistics.values()))))
-    listed = ", ".join(f"{called[b]} repeats {called[a]}" for a, b in pairs)
-    raise DataError(
-        f"The same chain is there more than once: {listed} (chains in order). Copies carry no "
-        "information, and log Z would get too small an error. Give every run a `random_seed` of "
-        "its own, or leave the copies out, as in `idata.isel(chain=[0, 1])`."
-    )
+        first = seen.setdefault(digest, chain)
+        if first != chain:
+            repeats.append(f"{called[chain]} repeats {called[first]}")
+    if repeats:
+        raise DataError(
+            f"The same chain is there more than once: {', '.join(repeats)} (chains in order). "
+            "Copies carry no information, and log Z would get too small an error. Give every run a "
+            "`random_seed` of its own, or leave the copies out, as in `idata.isel(chain=[0, 1])`."
+        )

@@ -187,15 +187,11 @@ def attach_estimate(
     }
     variables = {}
     for name, value in values.items():
-        entry = TEMPERING.get(name)
-        array = np.asarray(value)
+        entry, array = TEMPERING[name], np.asarray(value)
         if array.dtype.kind not in "bi":
             array = array.astype(np.float64)
-        dims = entry.dims[: array.ndim] if entry is not None else ("chain",)
-        if entry is None or len(dims) != array.ndim:
-            dims = ("chain", *(f"{name}_dim_{i}" for i in range(array.ndim - 1)))[: array.ndim]
-        attrs = {} if entry is None else {"units": entry.unit, "long_name": entry.meaning}
-        variables[name] = (dims, array, attrs)
+        attrs = {"units": entry.unit, "long_name": entry.meaning}
+        variables[name] = (entry.dims[: array.ndim], array, attrs)
     dataset = xr.Dataset(
         variables | diagnostic_variables((*estimate.warnings, *estimate.of_comparison)),
         coords={"chain": chain} | _draws_of(idata, variables),
