@@ -69,8 +69,7 @@ class Diagnostic:
     @property
     def name(self) -> str:
         """Which kind, in words; made from the code where it is of no check."""
-        kind = kinds().get(self.code)
-        return self.code.replace("_", " ") if kind is None else kind.name
+        return getattr(kinds().get(self.code), "name", self.code.replace("_", " "))
 
     lasting = _flag("lasting", "Whether later estimates of the same draws repeat it.")
     is_cause = _flag("is_cause", "Whether other diagnostics of the same estimate follow from it.")

@@ -194,8 +194,6 @@ class Worker:
         near: GaussianBase | None,
     ) -> Quick:
         many = self._many
-        if self._open is None:
-            return Quick()
         density = self._density(data, filled)
         if density is None:
             return Quick()
@@ -257,11 +255,11 @@ class Worker:
         if filled is not None:
             filled.fill(data)
             return filled.density
-        # it calls Python, and is compiled for each
-        self._observe(data)
-        assert self._open is not None
-        with suppress(ModelError):
-            return self._open.at(self._model)
+        if self._open is not None:
+            # it calls Python, and is compiled for each
+            self._observe(data)
+            with suppress(ModelError):
+                return self._open.at(self._model)
         return None
 
     def _observe(self, data: Mapping[str, np.ndarray]) -> None:
