@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
 import xarray as xr
 
 from pymc_tempering.errors import TemperingWarning
@@ -55,7 +56,9 @@ def run(
     rng = np.random.default_rng(random_seed)
     seeds = rng.integers(2**31, size=chains)
     options: dict[str, Any] = {} if cores is None else {"cores": cores}
-    with temper(model, random_seed=rng, progressbar=bool(progressbar)):
+    # numba inlines what it has just compiled, and not what it has from disk; reordered sums differ
+    exact = pytensor.config.change_flags(numba__fastmath=False)
+    with exact, temper(model, random_seed=rng, progressbar=bool(progressbar)):
         tempered = pm.sample(
             draws,
             tune=1000 if tune is None else tune,
