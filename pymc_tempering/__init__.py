@@ -4,17 +4,11 @@ Names are imported when they are first used, so that ``import pymc_tempering`` c
 optional packages are needed only by what uses them.
 """
 
-import re
-from importlib import import_module
-from pkgutil import get_data
 from typing import Any
 
-# the list that type checkers read
-_NAMES = get_data(__name__, "__init__.pyi") or b""
-_HOMES = {n: home for home, n in re.findall(r"^from (\S+) import (\w+)", _NAMES.decode(), re.M)}
-"""Module of each public name."""
+import lazy_loader
 
-__all__ = list(_HOMES)
+_public_name, _public_names, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
@@ -23,12 +17,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("pymc-tempering")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    return _public_name(name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return [*_public_names(), "__version__"]

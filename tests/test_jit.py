@@ -47,7 +47,7 @@ print(upper(1.0))
 
 def copy_compiler(root):
     root.mkdir()
-    for name in ("__init__.py", "jit.py"):
+    for name in ("__init__.py", "__init__.pyi", "jit.py"):
         shutil.copy(PACKAGE / name, root / name)
     shutil.copytree(PACKAGE / "private", root / "private")
 

@@ -240,6 +240,8 @@ class Evaluations:
     it, as long as it is asked for the same places in the same order.
     """
 
+    every = EVERY
+
     def __init__(self, folder: Path, address: int, dim: int) -> None:
         self._folder, self._inner = folder, _C_DENSITY(address)
         self._vector = ctypes.c_double * dim
@@ -280,7 +282,7 @@ class Evaluations:
         self._marks[row], self._values[row], self._gradients[row] = mark, value, gradient
         self._n_new += 1
         full = self._n_new == len(self._marks)
-        if full or monotonic() - self._since >= EVERY:
+        if full or monotonic() - self._since >= self.every:
             self.flush()
 
     def flush(self) -> None:
