@@ -25,7 +25,7 @@ from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure, s
 from pymc_tempering.references.conditional import ConditionalFit, conditional_fit, continued
 from pymc_tempering.references.local import combine_local_bases, with_images
 from pymc_tempering.references.nested_laplace import NestedLaplace
-from pymc_tempering.references.nodes import Ridges, ridges_by_nested
+from pymc_tempering.references.nodes import Ridges, alone, ridges_by_nested
 from pymc_tempering.references.normal_locals import (
     normal_locals_of,
     ridges_of_normal,
@@ -60,6 +60,8 @@ they say 8 to 31, and draws take 28,000 gradients; with a seventh, 12 to 32 and 
 
 _MOST_CONTINUED = 2
 """Times that a map is fitted to where a run of its own has been."""
+
+_STEP = 1e-5  # of the globals' coordinates, over which their law is compared
 
 _WITHIN = 1.0
 """Standard deviations of the globals from the map's centre within which an ascent has come back."""
@@ -114,7 +116,7 @@ class Hierarchy(NamedTuple):
             try:
                 # what is tried far from any mode has numbers beyond all bounds
                 with np.errstate(all="ignore"):
-                    found = _fitted(density, structure, rng, most)
+                    found = conditional_fit(density, structure, density.start, rng, most)
             except np.linalg.LinAlgError:
                 # regressions and curvatures of what is no hierarchy may be singular
                 continue
@@ -148,7 +150,7 @@ class Hierarchy(NamedTuple):
     ) -> "tuple[Hierarchy | None, int]":  # fmt: skip
         """Take the map, or where it lacks mass normal locals, or nothing; with the gradients."""
         made, n_gradients = None, 0
-        if found.variance <= _MOST:
+        if found.variance <= _MOST or len(structure.globals) > MANY_GLOBALS:
             made, n_gradients = cls._judged(density, structure, found, rng, most)
         near = found.map if made is None else made.map
         is_used = made is not None and made.variance <= _MOST
@@ -177,8 +179,8 @@ class Hierarchy(NamedTuple):
         # it may have no root
         except np.linalg.LinAlgError:
             return None, n_gradients
-        own = through_normal(density, normal)
-        return cls(own, structure, normal, variance), n_gradients + n
+        made = cls(through_normal(density, normal), structure, normal, variance)
+        return made, n_gradients + n
 
     @classmethod
     def _judged(
@@ -190,6 +192,8 @@ class Hierarchy(NamedTuple):
         Of `volatility_vague` V was 9 to 66, since a tenth of the mass is where two globals are far
         out at once, and there were no nodes. A good enough map is kept where it is not halved:
         with another of `capture_recapture`, 2.1 for 3.5, errors of log Z were three times as large.
+        Of many globals the variational fit may end far from the mass: with one of a model of
+        abilities V was 473, and with one from where the run had gone .7.
         """
         maps, n_gradients = list[Hierarchy](), 0
         for n_left in range(_MOST_CONTINUED, -1, -1):
@@ -202,10 +206,14 @@ class Hierarchy(NamedTuple):
             maps.append(made)
             if not n_left or not gains or made.variance <= COARSE or n_gradients > most:
                 break
-            z = found.map.from_base(u)
+            z, left = found.map.from_base(u), most - n_gradients
+            is_elsewhere = made.variance > _MOST and len(structure.globals) > MANY_GLOBALS
             try:
                 with np.errstate(all="ignore"):
-                    found = continued(density, structure, found, z, rng, most - n_gradients)
+                    if is_elsewhere:
+                        found = conditional_fit(density, structure, z[-1], rng, left)
+                    else:
+                        found = continued(density, structure, found, z, rng, left)
             except np.linalg.LinAlgError:
                 break
             n_gradients += found.n_gradients
@@ -214,6 +222,14 @@ class Hierarchy(NamedTuple):
         first, best = maps[0], min(maps, key=lambda made: made.variance)
         is_kept = best.variance > GAIN * first.variance and first.variance <= _MOST
         return first if is_kept else best, n_gradients
+
+    @property
+    def of_globals(self) -> ConditionalMap:
+        """The map of the globals alone."""
+        made = self.map
+        if isinstance(made, NormalLocals):
+            return made.of_globals
+        return alone(made.arrays.mean, made.arrays.root, made.laws)
 
     def has_one_mode(
         self, rng: np.random.Generator, effort: Effort, report: Report
@@ -286,23 +302,6 @@ class Hierarchy(NamedTuple):
         return dip(line) <= MAX_DIP, nested.n_gradients
 
 
-def _fitted(
-    density: CompiledDensity, structure: Structure, rng: np.random.Generator, most: float
-) -> ConditionalFit:
-    """Fit a map, and once more where a variational fit that it begins with made it a poor one.
-
-    One of three such fits of `irt_2_hierarchy` ended early, and V of its map was 15 for 1.6.
-    """
-    found = conditional_fit(density, structure, density.start, rng, most)
-    is_poor = found.map is not None and found.variance > LADDER
-    if not is_poor or len(structure.globals) <= MANY_GLOBALS:
-        return found
-    again = conditional_fit(density, structure, density.start, rng, most)
-    n_gradients = found.n_gradients + again.n_gradients
-    best = min(found, again, key=lambda fit: fit.variance)
-    return best._replace(n_gradients=n_gradients)
-
-
 @np.errstate(all="ignore")
 def _variance_by_run(
     mapped: CompiledDensity, rng: np.random.Generator
@@ -352,33 +351,38 @@ class _Ascent(NamedTuple):
     def from_place(
         cls, hierarchy: Hierarchy, u: FloatArray, known: "_Ascent | None" = None
     ) -> "_Ascent":
-        """Ascend from coordinates ``u`` (D,) of the map, unless it comes back to what is known."""
-        made, at = hierarchy.map, hierarchy.structure.globals
-        z = made.from_base(u)
-        nested = NestedLaplace(hierarchy.density.inner, hierarchy.structure, z)
-        root = made.arrays.root
-        units = np.sqrt((root**2).sum(axis=1))
+        """Ascend from coordinates ``u`` (D,) of the map, unless it comes back to what is known.
+
+        By the density of the globals' own coordinates: theirs has no mode where a scale and its
+        values are both among them.
+        """
+        made, at, law = hierarchy.map, hierarchy.structure.globals, hierarchy.of_globals
+        k = at.size
+        nested = NestedLaplace(hierarchy.density.inner, hierarchy.structure, made.from_base(u))
+        steps = 1e-2 * np.sqrt((law.arrays.root**2).sum(axis=1))
+        aside = _STEP * np.vstack([np.eye(k), -np.eye(k)])
 
         def falling(y: FloatArray) -> tuple[float, FloatArray]:
-            value, slope = nested.marginal(z[at] + units * y, 1e-2 * units)
-            return (-value, -slope * units) if np.isfinite(value) else (1e300, np.zeros(y.size))
-
-        def here(y: FloatArray, value: float) -> FloatArray:
-            end = nested.z.copy()
-            end[at] = z[at] + units * y
-            gone = value >= 1e300 or not np.isfinite(end).all()
-            return np.full(end.size, np.inf) if gone else made.to_base(end)
+            g, log_det = law.forward(np.vstack([y, y + aside]))
+            if not np.isfinite(g).all():
+                return 1e300, np.zeros(k)
+            value, slope = nested.marginal(g[0], steps)
+            values = g[1:] @ slope + log_det[1:]
+            pulled = (values[:k] - values[k:]) / (2.0 * _STEP)
+            return (-value - log_det[0], -pulled) if np.isfinite(value) else (1e300, np.zeros(k))
 
         def until_known(intermediate_result: OptimizeResult) -> None:
-            if known is not None and known.is_near(
-                here(intermediate_result.x, float(intermediate_result.fun))[: at.size]
-            ):
+            if known is not None and known.is_near(intermediate_result.x):
                 raise StopIteration
 
-        found = minimize(falling, np.zeros(at.size), jac=True, method="BFGS",
-                         callback=until_known, options={"gtol": 0.1, "maxiter": 40})  # fmt: skip
-        end, value = here(found.x, float(found.fun)), -float(found.fun)
-        place, aside = end[: at.size], float(np.abs(end[at.size :]).max())
+        found = minimize(falling, u[:k], jac=True, method="BFGS", callback=until_known,
+                         options={"gtol": 0.1, "maxiter": 40})  # fmt: skip
+        place, value = found.x, -float(found.fun)
+        if value <= -1e300 or not np.isfinite(place).all():
+            return cls(np.full(k, np.inf), np.inf, -np.inf, False, nested.n_gradients)
+        end = nested.z.copy()
+        end[at] = law.from_base(place)
         came_back = known is not None and known.is_near(place)
-        flat = bool(np.isfinite(place).all()) and float(np.abs(found.jac).max()) < 0.1
-        return cls(place, aside, value, flat or came_back, nested.n_gradients)
+        flat = float(np.abs(found.jac).max()) < 0.1
+        beside = float(np.abs(made.to_base(end)[k:]).max())
+        return cls(place, beside, value, flat or came_back, nested.n_gradients)
