@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import cloudpickle
 import numpy as np
@@ -666,23 +667,6 @@ def only_maps(monkeypatch):
     monkeypatch.setattr(hierarchy_module, "ridges_by_nested", lambda *_: None)
 
 
-@pytest.mark.parametrize(("variances", "n_globals", "kept", "n_gradients"), [
-    ((15.0, 1.6), 1, 1.6, 1700), ((15.0, 19.0), 1, 15.0, 1700), ((7.0, 1.6), 1, 7.0, 1000),
-    ((15.0, 1.6), 20, 15.0, 1000),
-])  # fmt: skip
-def test_a_poor_map_that_begins_at_a_fit_is_fitted_once_more(
-    variances, n_globals, kept, n_gradients, monkeypatch
-):
-    density = compile_density(two_levels())
-    structure = structures_of(density)[0][0]
-    both = zip(variances, (1000, 700), strict=True)
-    fits = iter(ConditionalFit(some_map(), v, n) for v, n in both)
-    monkeypatch.setattr(hierarchy_module, "conditional_fit", lambda *_: next(fits))
-    monkeypatch.setattr(hierarchy_module, "MANY_GLOBALS", n_globals)
-    found = hierarchy_module._fitted(density, structure, np.random.default_rng(0), np.inf)
-    assert (found.variance, found.n_gradients) == (kept, n_gradients)
-
-
 @pytest.mark.parametrize(("variances", "taken", "n_tried"), [
     ((0.5, 0.1, 0.1), 2, 1), ((4.0, 1.5, 0.1), 8, 2), ((4.0, 5.0, 4.5), 2, 3),
     ((17.0, 16.5, 16.1), None, 3), ((17.0, 9.0, 2.5), 7, 3),
@@ -1071,14 +1055,26 @@ def test_a_map_far_from_any_target_is_left_alone(rng, sd, rounds):
     ((1.5, 0.1), 1.5, 1), ((20.0, 30.0, 0.1), 20.0, 2), ((20.0, 12.0, 15.0), 12.0, 3),
     ((5.0, 4.0, 2.5, 0.1), 2.5, 3), ((5.0, 4.0, 3.0), 5.0, 3), ((np.inf, 7.0, np.inf), 7.0, 3),
 ])  # fmt: skip
-def test_a_map_is_fitted_to_where_its_runs_have_been(chain, monkeypatch, by_run, kept, n_runs):
-    """As long as V of the next one is lower, and kept if it is halved."""
-    made = ConditionalFit(some_map(), 1.0, 100)
+@pytest.mark.parametrize("n_globals", [20, 21])
+def test_a_map_is_fitted_to_where_its_runs_have_been(
+    chain, monkeypatch, by_run, kept, n_runs, n_globals
+):
+    """As long as V of the next one is lower, and kept if it is halved; of many globals anew."""
+    made, anew = ConditionalFit(some_map(), 1.0, 100), []
     runs = iter([(variance, 1000, np.zeros((3, K + N))) for variance in by_run])
+    structure = SimpleNamespace(globals=np.arange(n_globals))
     monkeypatch.setattr(hierarchy_module, "_variance_by_run", lambda *_: next(runs))
-    monkeypatch.setattr(hierarchy_module, "continued", lambda *_: made)
-    found, n_gradients = Hierarchy._judged(chain, None, made, None, np.inf)
+    monkeypatch.setattr(hierarchy_module, "continued", lambda *_: anew.append(False) or made)
+
+    def begun_there(density, structure, start, rng, most):
+        np.testing.assert_array_equal(start, made.map.from_base(np.zeros(K + N)))
+        anew.append(True)
+        return made
+
+    monkeypatch.setattr(hierarchy_module, "conditional_fit", begun_there)
+    found, n_gradients = Hierarchy._judged(chain, structure, made, None, np.inf)
     assert (found.variance, n_gradients) == (kept, 1000 * n_runs + 100 * (n_runs - 1))
+    assert anew == [n_globals > 20 and variance > 16.0 for variance in by_run[: n_runs - 1]]
 
 
 def test_nodes_where_a_run_has_been_make_a_map_right_there(monkeypatch):
