@@ -31,9 +31,7 @@ MOST_GLOBALS = 100
 """Hubs beyond which a model has no globals: their own map is dense."""
 
 MOST_BENT = 50
-"""Globals beyond which they do not bend each other, for their 1275 products: fewer come first. With
-those of its 43 V of `irt_2` is .9 for 4.6, by a run, and the run takes 118,000 gradients for
-146,000, of which the map 62,000 for 38,000."""
+"""Globals beyond which they do not bend each other, for their 1275 products: fewer come first."""
 
 MOST_DIRECTIONS = 400
 """Directions of a Hessian of the locals, beyond which they are not looked at: a map takes some 500
