@@ -38,7 +38,7 @@ from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
 __all__ = ["Folder", "Kept", "Store", "resumed"]
 
-FORMAT = 10
+FORMAT = 11
 """Number of the layout of a folder; raised with every change of it, or of the coordinates in it."""
 
 _ABOUT = "run.json"

@@ -1077,6 +1077,19 @@ def test_a_map_is_fitted_to_where_its_runs_have_been(
     assert anew == [n_globals > 20 and variance > 16.0 for variance in by_run[: n_runs - 1]]
 
 
+@pytest.mark.parametrize("n_globals", [20, 21])
+def test_a_poor_map_of_many_globals_is_judged_all_the_same(n_globals, only_maps, monkeypatch):
+    """By a run, from where it is begun anew; one of few globals is no map."""
+    judged = []
+    monkeypatch.setattr(
+        Hierarchy, "_judged", classmethod(lambda _, *of: judged.append(of) or (None, 0))
+    )
+    structure, poor = SimpleNamespace(globals=np.arange(n_globals)), 20.0
+    found = ConditionalFit(some_map(), poor, 0)
+    assert Hierarchy._without_gaps(None, structure, found, None, np.inf) == (None, 0)
+    assert len(judged) == (n_globals > 20)
+
+
 def test_nodes_where_a_run_has_been_make_a_map_right_there(monkeypatch):
     """With those of the fit all near its middle, means and scales are wrong away from there."""
     density = compile_density(groups(centred=True))
