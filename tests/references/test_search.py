@@ -246,6 +246,35 @@ def test_what_is_negligible_is_left_out(negligible, n_kept, rng):
     assert found.search.n_left_out == 2 - n_kept
 
 
+FLAT_DIM, FLAT_LESS = 12, 12.0
+
+
+@toy(FLAT_DIM)
+def two_flat(z, grad):
+    """Two modes 8 apart along each value, whose curvatures are of five times their widths."""
+    near = far = 0.0
+    for i in range(FLAT_DIM):
+        near -= 0.05 * z[i] ** 2 + z[i] ** 4
+        far -= 0.05 * (z[i] - 8.0) ** 2 + (z[i] - 8.0) ** 4
+    far -= FLAT_LESS
+    top = max(near, far)
+    total = top + math.log(math.exp(near - top) + math.exp(far - top))
+    a, b = math.exp(near - total), math.exp(far - total)
+    for i in range(FLAT_DIM):
+        grad[i] = -a * (0.1 * z[i] + 4.0 * z[i] ** 3)
+        grad[i] -= b * (0.1 * (z[i] - 8.0) + 4.0 * (z[i] - 8.0) ** 3)
+    return total
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_curvatures_too_large_by_as_much_keep_no_mode(seed):
+    """Of 12 nats less mass; by its curvature it has 6 more than the fit of the other."""
+    found = find_modes(two_flat, np.full(FLAT_DIM, 0.1), np.random.default_rng(seed),
+                       prior_points=np.full((20, FLAT_DIM), 8.2))  # fmt: skip
+    assert len(found.fits) == found.search.n_left_out == 1
+    assert np.abs(found.fits[0].mean).max() < 0.5
+
+
 def test_of_a_mode_that_is_known_there_is_no_other_fit(rng):
     """The curvature takes two gradients for each coordinate, and a fit hundreds."""
     known = GaussianBase(np.array([0.2, 0.0, -0.1, 0.0]), np.array([1.1, 0.9, 1.0, 1.2]))
