@@ -21,8 +21,12 @@ from pymc_tempering.references.quality import GOOD, N_DRAWS, N_MANY, N_ROUGH, ev
 from pymc_tempering.results.statistics import N_WELL_FITTED
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LocalFit", "Shape", "assess", "combine_local_bases", "laplace_at",
-           "poorly_fitted_modes", "refine", "well_fitted_modes", "with_images"]  # fmt: skip
+__all__ = ["LEAST_SHARE", "LocalFit", "Shape", "assess", "combine_local_bases", "comparable",
+           "holding", "laplace_at", "poorly_fitted_modes", "refine", "well_fitted_modes",
+           "with_images"]  # fmt: skip
+
+LEAST_SHARE = 0.02
+"""Of the largest mass of a mode, below which one matters to no log Z."""
 
 _CANDIDATES = (0, 1, 2, 4, 8, 16, 32, 63)
 """Steps of an ascent after which a fit may begin."""
@@ -141,6 +145,31 @@ def refine(
     return fit, n_gradients + n_fit + N_MANY
 
 
+def holding(fits: Sequence[LocalFit], nats: float) -> list[LocalFit]:
+    """Fits whose mass may be within so many nats of the best, by what fits or curvatures say.
+
+    Each with its like: of 800 values every curvature may be 30 nats above what its fit says.
+    """
+    least, highest = max(fit.elbo for fit in fits) - nats, max(fit.most for fit in fits) - nats
+    return [fit for fit in fits if fit.mass >= least or fit.most >= highest]
+
+
+def comparable(fits: Sequence[LocalFit], nats: float) -> tuple[GaussianBase, ...]:
+    """Gaussian of each fit; the curvature's where that alone says that it holds anything.
+
+    A fit that left its mode, and is more than so many nats below the best, says less of it. The log
+    of the curvature's mass is below the best ELBO by what it is below the highest of its like.
+    """
+    best, highest = max(fit.elbo for fit in fits), max(fit.most for fit in fits)
+    made = []
+    for fit in fits:
+        base, at_top = fit.base, fit.laplace
+        if fit.mass < best - nats and at_top is not None:
+            base = GaussianBase(at_top.mean, at_top.scale, best + fit.most - highest)
+        made.append(base)
+    return tuple(made)
+
+
 def poorly_fitted_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
     """Laplace approximations of poorly fitted modes that may have a third of the mass or more.
 
@@ -159,10 +188,10 @@ def well_fitted_modes(
     """Good fits of the heaviest modes, with the log of their mass as ``log_zeta``, by mass.
 
     Their mass is known, whatever else there is: where log Z is not much more, draws lie in them. A
-    mode with less than a fiftieth of the largest mass matters to no log Z. With an orbit the mass
-    is that of all images of the mode.
+    mode with less than `LEAST_SHARE` of the largest mass is none of them. With an orbit the mass is
+    that of all images of the mode.
     """
-    least = max(fit.mass for fit in fits) + np.log(0.02)
+    least = max(fit.mass for fit in fits) + np.log(LEAST_SHARE)
     good = [fit for fit in fits if fit.variance <= GOOD and fit.mass >= least]
     heaviest = sorted(good, key=lambda fit: fit.mass, reverse=True)[:N_WELL_FITTED]
     n_images = 1 if orbit is None else orbit.size

@@ -190,6 +190,8 @@ class Prepared:
       have shown.
     - ``orbit`` are maps that leave the target as it is. Of the modes that these make of one another
       one stands for all; ``pooled`` is of all.
+    - ``one_holds_all`` is whether no other mode may have a fiftieth of the mass of one, as far as
+      fits and curvatures say.
     """
 
     pooled: GaussianBase
@@ -201,6 +203,7 @@ class Prepared:
     needs_levels: bool = False
     well_fitted: tuple[GaussianBase, ...] = ()
     orbit: Orbit | None = None
+    one_holds_all: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shapes", self.shapes or self.fits)

@@ -21,8 +21,11 @@ from pymc_tempering.errors import BaseError
 from pymc_tempering.references.basins import Basin
 from pymc_tempering.references.diffuse import find_diffuse
 from pymc_tempering.references.local import (
+    LEAST_SHARE,
     LocalFit,
     combine_local_bases,
+    comparable,
+    holding,
     poorly_fitted_modes,
     well_fitted_modes,
     with_images,
@@ -215,26 +218,16 @@ def _summary(
 ) -> Prepared:
     """Combine the fits, and say what the search did; ``seen`` are those that starts led to."""
     density, basins = survey.density, survey.basins
-    least = max(fit.elbo for fit in fits) - negligible
-    # curvatures with curvatures: of 800 values each may be 30 nats above what the fits say
-    of_most = max(fit.most for fit in fits) - negligible
-
-    def matters(fit: LocalFit) -> bool:
-        return fit.mass >= least or fit.most >= of_most
-
-    kept = [fit for fit in fits if matters(fit)]
+    kept = holding(fits, negligible)
     without_fit = [b for b in basins.known if b.fit is None and not b.is_saddle]
-    left_out = [fit for fit in fits if not matters(fit)]
+    left_out = [fit for fit in fits if fit not in kept]
     others: list[LocalFit | Basin] = [*left_out, *without_fit]
     counted = [(one.start_count, one.searches.bit_count()) for one in (*kept, *others)]
     counted = [pair for pair in counted if pair[0]]
     n_left_out = sum(one.start_count > 0 for one in others)
     # what is wide and unexplained may be modes that no start led to: it is nothing seen
-    seen = [fit for fit in seen if matters(fit)] or seen
-    # a fit that left its mode, and holds nothing, says less of it than the curvature there
-    bases = tuple(
-        fit.base if fit.mass >= least or fit.laplace is None else fit.laplace for fit in kept
-    )
+    seen = [fit for fit in seen if fit in kept] or seen
+    bases = comparable(kept, negligible)
     rise = _rise(survey, bases[0], without_fit)
     well_fitted = well_fitted_modes(kept, survey.orbit)
     # of one mode alone every method knows as much
@@ -272,6 +265,7 @@ def _summary(
         poorly_fitted_modes(kept),
         well_fitted=well_fitted,
         orbit=survey.orbit,
+        one_holds_all=len(holding(fits, -np.log(LEAST_SHARE))) == 1,
     )
 
 

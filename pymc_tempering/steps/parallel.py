@@ -229,6 +229,7 @@ class ParallelTempering(TemperedStep):
             fits.fits, fits.shapes if self._requested.uses_fits else (), fits.poorly_fitted,
             needs_levels=fits.needs_levels, fixed=self._requested.keeps_mixture,
             drawn_from=self.known_draws is not None, orbit=fits.orbit,
+            one_holds_all=fits.one_holds_all,
         )  # fmt: skip
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:

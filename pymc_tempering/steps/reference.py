@@ -77,9 +77,10 @@ _TRIAL_DRAWS = 200
 class ReferenceChoice(Stateful):
     """The reference of one chain, changed after rounds of tuning where that pays.
 
-    The first four arguments are those of :class:`pymc_tempering.references.prepared.Prepared`;
-    without any shapes the chain keeps the Gaussian, and if ``fixed`` the mixture of them. If the
-    modes are ``drawn_from``, by an earlier run, it begins with the mixture.
+    The first four arguments, and the last two, are those of
+    :class:`pymc_tempering.references.prepared.Prepared`; without any shapes the chain keeps the
+    Gaussian, and if ``fixed`` the mixture of them. If the modes are ``drawn_from``, by an earlier
+    run, or all but one hold next to nothing, it begins with the mixture.
 
     Attributes
     ----------
@@ -111,6 +112,7 @@ class ReferenceChoice(Stateful):
         fixed: bool = False,
         drawn_from: bool = False,
         orbit: Orbit | None = None,
+        one_holds_all: bool = False,
     ) -> None:
         self.first = first_mixture(shapes, orbit) if shapes else None
         self.orbit = orbit
@@ -123,12 +125,13 @@ class ReferenceChoice(Stateful):
         self.wants_map = self.is_alone = False
         if self.first is not None:
             # as it is, one chain would find the tails of a Gaussian fit and another would not
-            alone = self.is_alone = one_place(fits)
+            alone = one_place(fits)
+            self.is_alone = alone or one_holds_all
             self.wants_map = alone and (needs_levels or self.first.has_map) and not fixed
             good = self.first.has_map or not self.wants_map
             # from a wide Gaussian to modes that hide each other there is a first-order transition
             # with images each start of the search was one for every image
-            sure = alone or drawn_from or orbit is not None or hides_one(fits)
+            sure = self.is_alone or drawn_from or orbit is not None or hides_one(fits)
             if fixed or (good and sure):
                 self.at_start = self.first
 

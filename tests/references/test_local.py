@@ -9,6 +9,8 @@ from pymc_tempering.references.local import (
     LocalFit,
     assess,
     combine_local_bases,
+    comparable,
+    holding,
     laplace_at,
     well_fitted_modes,
 )
@@ -37,6 +39,32 @@ def test_modes_whose_mass_is_known():
     assert heavy.scale[0] == 2.0
     many = [LocalFit(GaussianBase([float(i)], [1.0], 0.1 * i), 0.0, 1) for i in range(20)]
     assert [fit.mean[0] for fit in well_fitted_modes(many)] == list(range(19, 11, -1))
+
+
+def with_curvature(elbo, variance, top):
+    laplace = None if top is None else GaussianBase([5.0], [0.5], top)
+    return LocalFit(GaussianBase([0.0], [1.0], elbo), variance, 1, laplace)
+
+
+@pytest.mark.parametrize(("elbo", "variance", "top", "stays"), [
+    (-108.0, 0.0, None, True), (-111.0, 0.0, None, False), (-111.0, 4.0, None, True),
+    # its curvature says as much too much as that of the best
+    (-143.0, 3.0, -84.0, False), (-143.0, 3.0, -79.0, True), (-143.0, 3.0, -60.0, True),
+])  # fmt: skip
+def test_masses_are_compared_with_their_like(elbo, variance, top, stays):
+    """What the curvature of the best says, 28 nats above its ELBO, was not looked at."""
+    best, other = with_curvature(-100.0, 9.0, -72.0), with_curvature(elbo, variance, top)
+    assert holding([best, other], 10.0) == ([best, other] if stays else [best])
+
+
+def test_curvatures_that_stand_for_fits_have_masses_that_compare():
+    """Of -79 beside -72, seven nats below the best ELBO, though that is -100."""
+    best, left = with_curvature(-100.0, 9.0, -72.0), with_curvature(-143.0, 3.0, -79.0)
+    known, at_top = comparable([best, left], 10.0)
+    assert known is best.base
+    assert (at_top.mean[0], at_top.scale[0], at_top.log_zeta) == (5.0, 0.5, -107.0)
+    higher = with_curvature(-143.0, 3.0, -60.0)
+    assert comparable([best, higher], 10.0)[1].log_zeta == -100.0
 
 
 def test_no_fit_where_there_is_no_density(edge, rng):

@@ -244,6 +244,11 @@ def test_what_is_negligible_is_left_out(negligible, n_kept, rng):
     found = find_modes(light_beside, np.zeros(DIM), rng, prior_points=points, negligible=negligible)
     assert len(found.fits) == n_kept
     assert found.search.n_left_out == 2 - n_kept
+    assert found.one_holds_all
+
+
+def test_no_mode_of_two_holds_all(bimodal, rng):
+    assert not find_modes(bimodal, np.zeros(2), rng).one_holds_all
 
 
 FLAT_DIM, FLAT_LESS = 12, 12.0

@@ -240,13 +240,15 @@ def test_the_mixture_goes_where_the_gaussian_would_take_less(barrier, before, st
     assert (ladder.mixture is not None) == stays
 
 
-@pytest.mark.parametrize(("apart", "before", "stays"), [
-    (0.0, 4.0, True), (5.0, 4.0, False), (0.0, 0.6, False),
+@pytest.mark.parametrize(("apart", "one_holds_all", "before", "stays"), [
+    (0.0, False, 4.0, True), (5.0, False, 4.0, False), (0.0, False, 0.6, False),
+    (5.0, True, 4.0, True), (5.0, True, 0.6, False),
 ])  # fmt: skip
-def test_the_fit_of_one_place_stays_though_it_is_coarse(apart, before, stays, rng):
-    """It is no piece of a mode; it goes where the Gaussian would take less."""
+def test_the_fit_of_one_place_stays_though_it_is_coarse(apart, one_holds_all, before, stays, rng):
+    """Or the one that holds all. It is no piece of a mode, but goes where the Gaussian is less."""
     fits = [GaussianBase.from_moments(TARGET.mean + off, TARGET.cov) for off in {0.0, apart}]
-    choice = ReferenceChoice(fits, fits)
+    choice = ReferenceChoice(fits, fits, one_holds_all=one_holds_all)
+    assert (choice.at_start is not None) == (apart == 0.0 or one_holds_all)
     ladder = chain(choice, rng).ladder
     choice.gaussian_variance = variance_of_barrier(before)
     ladder.change_mixture(choice.first)
