@@ -97,7 +97,8 @@ class Ladder(Ensemble):
         self.origin = np.full(betas.size, -1)
 
     def _draw(self, rng: np.random.Generator) -> FloatArray:
-        draws, _, _ = self.path.draws_and_origins(1, rng, self.betas[1])
+        draws, _, n_looked = self.path.draws_and_origins(1, rng, self.betas[1])
+        self.n_off_record += n_looked
         return draws[0] if draws.size else rng.standard_normal(self.path.dim)
 
     def _place(
