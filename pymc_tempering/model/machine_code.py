@@ -10,7 +10,9 @@ what JAX compiled, if Ops are made for it, or else what PyTensor's C backend did
 
 import ctypes
 import hashlib
+import itertools
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import llvmlite
@@ -57,6 +59,8 @@ def tempering_density(z_pointer, grad_pointer{table_pointer}):
     except Exception:
         return -np.inf
 """
+
+_NUMBERS = itertools.count()  # of closures, whose names have to differ
 
 _PYTHON_OPS = "parts of the model are Python code"
 
@@ -205,11 +209,18 @@ def wrapped(
 
 
 class Closure(NamedTuple):
-    """A C function of a vector and its gradient, valid as long as this object lives."""
+    """A C function of a vector and its gradient; as numba's own it stays as long as the process."""
 
     address: int
     ctypes: Any
-    keep_alive: Any
+
+
+@cache
+def _engine() -> Any:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
 def at_addresses(core_address: int, arguments: Sequence[float]) -> Closure:
@@ -224,22 +235,19 @@ def at_addresses(core_address: int, arguments: Sequence[float]) -> Closure:
     kinds = [real if isinstance(argument, float) else whole for argument in arguments]
     module = ir.Module()
     module.triple = llvm.get_process_triple()
-    function = ir.Function(module, ir.FunctionType(real, vectors), "density_at_addresses")
+    name = f"density_at_addresses_{next(_NUMBERS)}"
+    function = ir.Function(module, ir.FunctionType(real, vectors), name)
     builder = ir.IRBuilder(function.append_basic_block())
     core_type = ir.FunctionType(real, [*vectors, *kinds]).as_pointer()
     core = builder.inttoptr(whole(core_address), core_type)
     handed = [kind(argument) for kind, argument in zip(kinds, arguments, strict=True)]
     builder.ret(builder.call(core, [*function.args, *handed]))
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_triple(module.triple).create_target_machine()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), machine)
+    engine = _engine()
+    engine.add_module(llvm.parse_assembly(str(module)))
     engine.finalize_object()
-    address = engine.get_function_address(function.name)
+    address = engine.get_function_address(name)
     vector = ctypes.POINTER(ctypes.c_double)
-    return Closure(
-        address, ctypes.CFUNCTYPE(ctypes.c_double, vector, vector)(address), (engine, machine)
-    )
+    return Closure(address, ctypes.CFUNCTYPE(ctypes.c_double, vector, vector)(address))
 
 
 def wrapper_key(graph_key: str | None, source: str) -> str | None:
