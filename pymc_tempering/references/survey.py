@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.noise import is_noise, n_evaluations
+from pymc_tempering.engine.path.noise import N_EVALUATIONS, is_noise
 from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
@@ -281,7 +281,7 @@ class Survey:
 
     def _is_noise(self, basin: Basin) -> bool:
         """Whether the density is rounding noise at the end: that is no mode, and leads to none."""
-        self.spent["curvatures"] += n_evaluations(basin.end)
+        self.spent["curvatures"] += N_EVALUATIONS
         noise = is_noise(self.density, basin.end)
         basin.is_saddle |= noise
         return noise
@@ -290,7 +290,7 @@ class Survey:
         """Whether a fit owes anything to places where the density is rounding noise."""
         # a generator of its own leaves all other draws of the search as they are
         places = (base.mean, *base.draw(np.random.default_rng(0), 3))
-        self.spent["fits"] += sum(map(n_evaluations, places))
+        self.spent["fits"] += N_EVALUATIONS * len(places)
         return any(is_noise(self.density, z) for z in places)
 
     def fit_from(

@@ -406,8 +406,9 @@ def test_a_run_counts_the_gradients_of_the_model(monkeypatch, density):
     monkeypatch.setattr(arguments, "compile_density", lambda *_, **__: other)
     monkeypatch.setattr(Ridges, "mass_missed", lambda *_: 1.0)
     estimate = pm_temper.estimate_logz(
-        groups(), random_seed=4, cores=1, progressbar=False, quiet=True, draws=50, chains=2
-    )
+        groups(), random_seed=4, cores=1, progressbar=False, quiet=True, draws=50, tune=60,
+        chains=2,
+    )  # fmt: skip
     spent = sum(estimate.gradients.values())
     assert spent > 20_000
     assert spent <= len(calls) < 1.05 * spent

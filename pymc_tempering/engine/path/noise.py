@@ -16,14 +16,14 @@ from pymc_tempering.types import FloatArray
 if TYPE_CHECKING:
     from pymc_tempering.engine.path.tempered import Density
 
-__all__ = ["MAX_JITTER", "NOISE_FREE", "first_noise", "is_noise", "jitter", "n_evaluations",
-           "noisiest"]  # fmt: skip
+__all__ = ["MAX_JITTER", "NOISE_FREE", "N_EVALUATIONS", "first_noise", "is_noise", "jitter",
+           "n_places", "noisiest"]  # fmt: skip
 
 MAX_JITTER = 0.1
 """nats, as a standard deviation: the mean density is then wrong by half its square, 0.005 nats."""
 
 _N_PAIRS = 6  # mirrored copies: a deviation from six is known to a third
-_PER_PLACE = 2 * _N_PAIRS + 1
+N_EVALUATIONS = 2 * _N_PAIRS + 1
 
 NOISE_FREE = 20.0
 """Largest coordinate within which there is none: numbers beyond 1e15 are exponentials of 34."""
@@ -85,18 +85,14 @@ def is_noise(density: "Density", z: FloatArray) -> bool:
 
 def first_noise(density: "Density", z: FloatArray) -> FloatArray | None:
     """Return the place itself, or the outermost on its way from zero, that is noise; or None."""
-    for k in range(_n_places(z)):
+    for k in range(n_places(z)):
         if jitter(density, _CLOSER**k * z) > MAX_JITTER:
             return np.asarray(_CLOSER**k * z)
     return None
 
 
-def n_evaluations(z: FloatArray) -> int:
-    """Evaluations that it takes at most to say whether there is noise on the way to `z` (D,)."""
-    return _PER_PLACE * _n_places(z)
-
-
-def _n_places(z: FloatArray) -> int:
+def n_places(z: FloatArray) -> int:
+    """Number of places on the way from `z` (D,) to zero, each of which takes `N_EVALUATIONS`."""
     largest = max(float(np.abs(z).max()), NOISE_FREE)
     return 1 + max(0, int(np.log(NOISE_FREE / largest) / np.log(_CLOSER)))
 
