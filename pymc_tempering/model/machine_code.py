@@ -10,9 +10,7 @@ what JAX compiled, if Ops are made for it, or else what PyTensor's C backend did
 
 import ctypes
 import hashlib
-import itertools
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import llvmlite
@@ -59,8 +57,6 @@ def tempering_density(z_pointer, grad_pointer{table_pointer}):
     except Exception:
         return -np.inf
 """
-
-_NUMBERS = itertools.count()  # of closures, whose names have to differ
 
 _PYTHON_OPS = "parts of the model are Python code"
 
@@ -209,18 +205,11 @@ def wrapped(
 
 
 class Closure(NamedTuple):
-    """A C function of a vector and its gradient; as numba's own it stays as long as the process."""
+    """A C function of a vector and its gradient, valid as long as this object lives."""
 
     address: int
     ctypes: Any
-
-
-@cache
-def _engine() -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    keep_alive: Any
 
 
 def at_addresses(core_address: int, arguments: Sequence[float]) -> Closure:
@@ -235,19 +224,22 @@ def at_addresses(core_address: int, arguments: Sequence[float]) -> Closure:
     kinds = [real if isinstance(argument, float) else whole for argument in arguments]
     module = ir.Module()
     module.triple = llvm.get_process_triple()
-    name = f"density_at_addresses_{next(_NUMBERS)}"
-    function = ir.Function(module, ir.FunctionType(real, vectors), name)
+    function = ir.Function(module, ir.FunctionType(real, vectors), "density_at_addresses")
     builder = ir.IRBuilder(function.append_basic_block())
     core_type = ir.FunctionType(real, [*vectors, *kinds]).as_pointer()
     core = builder.inttoptr(whole(core_address), core_type)
     handed = [kind(argument) for kind, argument in zip(kinds, arguments, strict=True)]
     builder.ret(builder.call(core, [*function.args, *handed]))
-    engine = _engine()
-    engine.add_module(llvm.parse_assembly(str(module)))
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_triple(module.triple).create_target_machine()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), machine)
     engine.finalize_object()
-    address = engine.get_function_address(name)
+    address = engine.get_function_address(function.name)
     vector = ctypes.POINTER(ctypes.c_double)
-    return Closure(address, ctypes.CFUNCTYPE(ctypes.c_double, vector, vector)(address))
+    return Closure(
+        address, ctypes.CFUNCTYPE(ctypes.c_double, vector, vector)(address), (engine, machine)
+    )
 
 
 def wrapper_key(graph_key: str | None, source: str) -> str | None:

@@ -30,16 +30,6 @@ def test_every_bit_of_what_is_handed_on_arrives(whole, real):
     assert again(z, grad) == float(whole) + real
 
 
-def test_an_address_outlives_what_it_was_taken_from():
-    """As those of numba do: a density may be known by its address alone."""
-    kind, addresses = type(at_addresses(core.address, (0, 0.0, 0)).ctypes), []
-    for i in range(50):
-        addresses.append(at_addresses(core.address, (0, 0.5 * i, i)).address)
-        gc.collect()
-    z, grad = (ctypes.c_double * 2)(), (ctypes.c_double * 2)()
-    assert [kind(address)(z, grad) for address in addresses] == [0.5 * i for i in range(50)]
-
-
 def test_closures_have_numbers_of_their_own():
     closures = [at_addresses(core.address, (0, 0.5 * i, i)) for i in range(20)]
     z, grad = (ctypes.c_double * 2)(), (ctypes.c_double * 2)()
