@@ -14,12 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import llvmlite
-import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pymc as pm
 import pytensor
-from llvmlite import ir
 from pymc.pytensorf import compile as pymc_compile
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Constant
@@ -36,8 +34,8 @@ from pymc_tempering.model.python_density import (
 )
 from pymc_tempering.private.of_pytensor import compile_keyed, graph_key, jitted, without_key
 
-__all__ = ["BACKENDS", "Closure", "MachineCode", "at_addresses", "machine_code", "numba_mode",
-           "wrapped", "wrapper_key"]  # fmt: skip
+__all__ = ["BACKENDS", "MachineCode", "at_addresses", "machine_code", "numba_mode", "wrapped",
+           "wrapper_key"]  # fmt: skip
 
 _DOUBLE, _INT = (numba.types.CPointer(t) for t in (numba.types.float64, numba.types.int64))
 _SIGNATURE = numba.types.float64(_DOUBLE, _DOUBLE)
@@ -56,6 +54,11 @@ def tempering_density(z_pointer, grad_pointer{table_pointer}):
         return value.item()
     except Exception:
         return -np.inf
+"""
+
+_AT_ADDRESSES = """
+def density_at_addresses(z_pointer, grad_pointer):
+    return core(z_pointer, grad_pointer, {arguments})
 """
 
 _PYTHON_OPS = "parts of the model are Python code"
@@ -204,42 +207,19 @@ def wrapped(
     return numba.cfunc(signature, cache=key is not None)(source)
 
 
-class Closure(NamedTuple):
-    """A C function of a vector and its gradient, valid as long as this object lives."""
-
-    address: int
-    ctypes: Any
-    keep_alive: Any
-
-
-def at_addresses(core_address: int, arguments: Sequence[float]) -> Closure:
+def at_addresses(core_address: int, arguments: Sequence[float]) -> tuple[Any, Any]:
     """Make a C function of a vector and its gradient that hands on addresses and real numbers.
 
-    Machine code at ``core_address`` takes these ``arguments`` after the two pointers. LLVM makes
-    these few instructions in a few milliseconds, where numba's types alone took 70.
+    Machine code at ``core_address`` takes these ``arguments`` after the two pointers. What comes
+    beside the function has to be kept as long as that.
     """
-    real, whole = ir.DoubleType(), ir.IntType(64)
-    vectors = [real.as_pointer()] * 2
-    # an address is a number here and a pointer there, which machine code does not tell apart
-    kinds = [real if isinstance(argument, float) else whole for argument in arguments]
-    module = ir.Module()
-    module.triple = llvm.get_process_triple()
-    function = ir.Function(module, ir.FunctionType(real, vectors), "density_at_addresses")
-    builder = ir.IRBuilder(function.append_basic_block())
-    core_type = ir.FunctionType(real, [*vectors, *kinds]).as_pointer()
-    core = builder.inttoptr(whole(core_address), core_type)
-    handed = [kind(argument) for kind, argument in zip(kinds, arguments, strict=True)]
-    builder.ret(builder.call(core, [*function.args, *handed]))
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_triple(module.triple).create_target_machine()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), machine)
-    engine.finalize_object()
-    address = engine.get_function_address(function.name)
+    # an address is a number to the one and a pointer to the other, which C does not tell apart
     vector = ctypes.POINTER(ctypes.c_double)
-    return Closure(
-        address, ctypes.CFUNCTYPE(ctypes.c_double, vector, vector)(address), (engine, machine)
-    )
+    kinds = [ctypes.c_double if isinstance(a, float) else ctypes.c_size_t for a in arguments]
+    core = ctypes.CFUNCTYPE(ctypes.c_double, vector, vector, *kinds)(core_address)
+    names: dict[str, Any] = {"__name__": __name__, "core": core}
+    exec(_AT_ADDRESSES.format(arguments=", ".join(map(repr, arguments))), names)
+    return numba.cfunc(_SIGNATURE)(names["density_at_addresses"]), core
 
 
 def wrapper_key(graph_key: str | None, source: str) -> str | None:
