@@ -208,6 +208,18 @@ def test_draws_of_the_reference_are_asked_for_by_the_level_that_they_go_to(rng, 
     assert asked == [BETAS[1]]
 
 
+def test_what_one_draw_takes_to_look_for_noise_is_counted(rng, monkeypatch):
+    target, base, _ = setting("skewed_gamma")
+    chain = Ladder(
+        TemperedPath.from_base(target, base), BETAS, target.start, rng, settings=SETTINGS
+    )
+    u = np.full((1, target.start.size), 0.5)
+    monkeypatch.setattr(TemperedPath, "draws_and_origins", lambda *_: (u, np.zeros(1), 7))
+    before = chain.n_off_record
+    np.testing.assert_array_equal(chain._draw(rng), u[0])
+    assert chain.n_off_record == before + 7
+
+
 @pytest.mark.statistical
 def test_swap_rates_are_the_exact_ones(rng):
     """False alarm 1e-4: four standard errors from batches, three pairs."""
