@@ -16,7 +16,7 @@ from numba import carray
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays, density_through
 from pymc_tempering.model.compile import CompiledDensity
-from pymc_tempering.model.machine_code import at_addresses
+from pymc_tempering.model.machine_code import Closure, at_addresses
 from pymc_tempering.model.point import CoordinateMap
 
 __all__ = ["in_coordinates", "through_map", "with_arrays"]
@@ -54,11 +54,11 @@ def _c_function(signature: Any, function: Callable[..., float]) -> Any:
 
 def with_arrays(
     function: Callable[..., float], address: int, numbers: Sequence[float], arrays: Sequence[Any]
-) -> tuple[Any, Any]:
+) -> Closure:
     """Make a C function of a vector and its gradient, by one of these, numbers and pointers.
 
     That takes, after the two pointers, the address of a density, the ``numbers``, and pointers to
-    the ``arrays``. What comes beside the result has to be kept as long as that.
+    the ``arrays``, which have to be kept as long as the result.
     """
     double = numba.types.CPointer(numba.types.float64)
     kinds = [numba.typeof(number) for number in (address, *numbers)]
@@ -91,13 +91,13 @@ def in_coordinates(
 
     ``maker`` makes the same of density and map.
     """
-    wrapper, core = with_arrays(function, density.address, numbers, arrays)
+    closure = with_arrays(function, density.address, numbers, arrays)
     return replace(
         density,
-        address=wrapper.address,
+        address=closure.address,
         start=made.to_base(density.start),
         points=replace(density.points, map=made),
-        _function=wrapper.ctypes,
-        _keep_alive=(density, wrapper, core, *arrays),
+        _function=closure.ctypes,
+        _keep_alive=(density, closure, *arrays),
         _made_by=(maker, (density, made)),
     )

@@ -157,11 +157,11 @@ class NormalLocals:
         arrays = [np.ascontiguousarray(array, dtype=np.int64) for array in ints]
         arrays += map(np.ascontiguousarray, (self.place, self.steps, *self.span))
         address = self.density.address
-        wrapper, called = with_arrays(_density_of_globals, address, numbers, arrays)
+        closure = with_arrays(_density_of_globals, address, numbers, arrays)
         return replace(
-            self.density, address=wrapper.address, dim=self.n_globals,
-            start=self.place[self.structure.globals], _function=wrapper.ctypes,
-            _keep_alive=(self.density, wrapper, called, *arrays),
+            self.density, address=closure.address, dim=self.n_globals,
+            start=self.place[self.structure.globals], _function=closure.ctypes,
+            _keep_alive=(self.density, closure, *arrays),
         )  # fmt: skip
 
     @cached_property

@@ -225,12 +225,12 @@ class OpenDensity:
         """Compile the function that knows where these data are."""
         assert self._core is not None
         points = PointMap.from_model(frozen)
-        wrapper, core = at_addresses(self._core.address, [int(table.numbers.ctypes.data)])
+        closure = at_addresses(self._core.address, [int(table.numbers.ctypes.data)])
         return CompiledDensity(
-            address=wrapper.address, dim=points.dim, start=points.ravel(points.initial),
+            address=closure.address, dim=points.dim, start=points.ravel(points.initial),
             points=points, model=frozen, no_gradient=self._no_gradient, calls_python="",
-            backend="numba", uses_jax=False, _function=wrapper.ctypes,
-            _keep_alive=(wrapper, core, self._core, self._function, table), _made_by=made_by,
+            backend="numba", uses_jax=False, _function=closure.ctypes,
+            _keep_alive=(closure, self._core, self._function, table), _made_by=made_by,
         )  # fmt: skip
 
     def _verify(self, density: CompiledDensity, table: _Table) -> None:
