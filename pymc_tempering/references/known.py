@@ -91,7 +91,9 @@ def _fall_like(falls: FloatArray, squares: FloatArray, dim: int) -> tuple[float,
     # log(tail (exp(share) - 1)), for share beyond all exponents too
     finite = np.log(tails) + share + np.log(-np.expm1(-share))
     logs = np.where(np.isinf(tails), np.log(twice), finite) - np.log(squares[falls > 0.0])
-    low, middle, high = np.nanquantile(logs, [0.25, 0.5, 0.75], axis=1)
+    # nanquantile of rows is a loop of Python
+    logs = logs[:, ~np.isnan(logs).any(axis=0)]
+    low, middle, high = np.quantile(logs, [0.25, 0.5, 0.75], axis=1)
     best = int(np.argmin(high - low))
     return float(np.exp(middle[best])), float(tails[best, 0])
 
