@@ -37,15 +37,15 @@ class Recorder:
         named = {dim: len(labels) for dim, labels in LABELS.items()}
         sizes = {"well_fitted_mode": N_WELL_FITTED, "component": N_COMPONENTS, **named, **sizes}
         declared = statistics_of(method)
-        # a vector is given by its entries
-        self._vectors: dict[str, tuple[Statistic, list[tuple[int, str]]]] = {}
+        # a vector is given by its entries: where they are in it, and their names
+        self._vectors: dict[str, tuple[list[int], list[str]]] = {}
         self._given: dict[str, Statistic] = {}
         for name, entry in declared.items():
             held = {n: e for n, e in entry.entries.items() if method in e.methods}
             self._given |= held if entry.entries else {name: entry}
             if entry.entries:
-                places = [(i, name) for i, name in enumerate(entry.entries) if name in held]
-                self._vectors[name] = entry, places
+                places = [i for i, name in enumerate(entry.entries) if name in held]
+                self._vectors[name] = places, list(held)
         self._shapes = {
             name: tuple(sizes[dim] for dim in entry.methods[method])
             for name, entry in (declared | self._given).items()
@@ -60,13 +60,13 @@ class Recorder:
             dtype = np.dtype((entry.dtype, shape)) if shape else entry.dtype
             self.dtypes_shapes[name] = (dtype, list(shape))
         # arrays that a draw may put others in place of, and may not write into
-        self._blank: dict[str, Any] = {
-            name: np.full(self._shapes[name], entry.fill, entry.dtype)[()]
-            for name, entry in self._given.items()
-        }
-        for value in self._blank.values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
+        self._blank = {name: self._unknown(name, entry) for name, entry in self._given.items()}
+        self._blank_vectors = {name: self._unknown(name, declared[name]) for name in self._vectors}
+
+    def _unknown(self, name: str, entry: Statistic) -> Any:
+        value: np.ndarray = np.full(self._shapes[name], entry.fill, entry.dtype)
+        value.setflags(write=False)
+        return value[()]
 
     def blank(self) -> dict[str, Any]:
         """Everything that a draw gives, none of it known."""
@@ -88,22 +88,21 @@ class Recorder:
         recorded = {name: values[name] for name in self._numbers}
         for name in self._arrays:
             recorded[name] = self._filled(name, values[name])
-        for name, (vector, entries) in self._vectors.items():
-            packed: np.ndarray = np.full(self._shapes[name], vector.fill, vector.dtype)
-            for i, entry in entries:
-                packed[i] = self._filled(entry, values[entry])
+        for name, (places, entries) in self._vectors.items():
+            # entries of a vector of vectors may be shorter than declared
+            is_flat = len(self._shapes[name]) == 1
+            packed = self._blank_vectors[name].copy()
+            packed[places] = [values[e] if is_flat else self._filled(e, values[e]) for e in entries]
             recorded[name] = packed
         recorded[METHOD_CODE] = self._code
         return recorded
 
     def _filled(self, name: str, value: Any) -> Any:
-        shape = self._shapes[name]
-        # NumPy would make an array of a number to see its shape
-        if (() if isinstance(value, int | float) else np.shape(value)) == shape:
+        shape, given = self._shapes[name], np.shape(value)
+        if given == shape:
             return value
-        entry = self._given[name]
-        if len(np.shape(value)) != len(shape):
-            raise RuntimeError(f"{name} has shape {np.shape(value)}; declared is {shape}.")
-        filled: np.ndarray = np.full(shape, entry.fill, entry.dtype)
-        filled[tuple(slice(n) for n in np.shape(value))] = value
+        if len(given) != len(shape):
+            raise RuntimeError(f"{name} has shape {given}; declared is {shape}.")
+        filled = self._blank[name].copy()
+        filled[tuple(map(slice, given))] = value
         return filled
