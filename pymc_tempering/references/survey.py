@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.noise import N_EVALUATIONS, is_noise
+from pymc_tempering.engine.path.noise import is_noise, n_evaluations
 from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
@@ -273,7 +273,7 @@ class Survey:
         found = curvature_at(self.density, basin.end, self.units)
         fit = assess(self.density, found.base, self.rng)
         self.spent["curvatures"] += found.n_gradients + N_DRAWS
-        if fit is not None and not self._covers_noise(found.base):
+        if fit is not None and not self._covers_noise(found.base, basin.end):
             basin.curvature = fit
             basin.fit = max(basin.fit or fit, fit, key=lambda one: one.elbo)
             self.best = max(self.best or fit, fit, key=lambda one: one.elbo)
@@ -281,17 +281,23 @@ class Survey:
 
     def _is_noise(self, basin: Basin) -> bool:
         """Whether the density is rounding noise at the end: that is no mode, and leads to none."""
-        self.spent["curvatures"] += N_EVALUATIONS
+        self.spent["curvatures"] += n_evaluations(basin.end)
         noise = is_noise(self.density, basin.end)
         basin.is_saddle |= noise
         return noise
 
-    def _covers_noise(self, base: GaussianBase) -> bool:
-        """Whether a fit owes anything to places where the density is rounding noise."""
+    def _covers_noise(self, base: GaussianBase, beside: FloatArray | None = None) -> bool:
+        """Whether a fit owes anything to places where the density is rounding noise.
+
+        There is none at `beside`.
+        """
         # a generator of its own leaves all other draws of the search as they are
-        places = (base.mean, *base.draw(np.random.default_rng(0), 3))
-        self.spent["fits"] += N_EVALUATIONS * len(places)
-        return any(is_noise(self.density, z) for z in places)
+        for z in (base.mean, *base.draw(np.random.default_rng(0), 3)):
+            self.spent["fits"] += n_evaluations(z, beside)
+            if is_noise(self.density, z, beside):
+                return True
+            beside = base.mean
+        return False
 
     def fit_from(
         self, start: FloatArray, shape: GaussianBase | None = None,

@@ -1,5 +1,6 @@
 """Modes on ascent paths, in which none ends, and images of modes, to which no start led."""
 
+import ctypes
 import math
 from collections import Counter
 from types import SimpleNamespace
@@ -302,6 +303,17 @@ def test_few_evaluations_are_kept_to(rng, most):
     found = search(apart, rng, FEW.within(most), images=very_many)
     assert found.search.n_gradients < most + 600
     assert len(found.fits) == 1
+
+
+def test_a_search_counts_what_looks_for_rounding_noise_take(rng):
+    """At 90 these are 30 places on the way from zero, of which one was counted."""
+    pointer, calls = ctypes.POINTER(ctypes.c_double), []
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, pointer, pointer)
+    inner = kind(apart.address)
+    spied = kind(lambda z, grad: calls.append(1) or inner(z, grad))
+    address = ctypes.cast(spied, ctypes.c_void_p).value
+    found = find_modes(SimpleNamespace(address=address, dim=2), FAR[0], rng, effort=FEW)
+    assert 0 <= len(calls) - found.search.n_gradients <= 1
 
 
 def test_images_of_all_modes_together_keep_to_their_share():

@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.climb import MAX_EVALUATIONS, climb
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.noise import is_noise
+from pymc_tempering.engine.path.noise import is_noise, n_evaluations
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import evaluate, new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
@@ -97,6 +97,7 @@ def first_rise(
     for end in ends:
         if n_gradients + (len(_WAYS) + 1) * of_mass > most:
             break
+        n_gradients += n_evaluations(end)
         if is_noise(density, end):
             continue
         rise = rise_beyond(density, base, end)

@@ -10,7 +10,7 @@ from pymc_tempering.engine.path.components import no_components, widest
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.mixture import Mixture
-from pymc_tempering.engine.path.noise import N_EVALUATIONS, NOISE_FREE, is_noise, n_places
+from pymc_tempering.engine.path.noise import NOISE_FREE, is_noise, n_evaluations
 from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE, Path
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
@@ -178,7 +178,7 @@ class TemperedPath:
         of_fits, of_far = np.split(delta, [len(centres)])
         n_gradients = delta.size
         for i in np.flatnonzero(far)[of_far > of_fits.max() - NO_WEIGHT / beta]:
-            n_gradients += N_EVALUATIONS * n_places(z[i])
+            n_gradients += n_evaluations(z[i])
             if not is_noise(self.target, z[i]):
                 continue
             for factor in (1e3, 1e6, 1e9):

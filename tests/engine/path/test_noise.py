@@ -1,19 +1,22 @@
 """Densities that are differences of huge numbers."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pymc as pm
 import pytest
 from scipy.special import logsumexp
 
 import pymc_tempering as pm_temper
+from pymc_tempering.engine.path import noise as noise_module
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.noise import (
     MAX_JITTER,
-    N_EVALUATIONS,
     first_noise,
     is_noise,
     jitter,
+    n_evaluations,
     noisiest,
 )
 from pymc_tempering.engine.path.path import density_at
@@ -109,6 +112,22 @@ def log_z_by_grid(density):
     return logsumexp(density_at(density.address, grid)[0]) + 2.0 * np.log(u[1] - u[0])
 
 
+@pytest.mark.parametrize(
+    ("far", "beside", "n"),
+    [(3.0, 0.0, 13), (20.0, 0.0, 13), (100.0, 0.0, 13 + 7 * 31), (100.0, -94.0, 13 + 7 * 31),
+     (100.0, -96.0, 13)],
+)  # fmt: skip
+def test_evaluations_are_counted_on_the_way_from_zero(far, beside, n, monkeypatch):
+    """Searches counted those of one place, also where places are far out."""
+    rows = []
+    monkeypatch.setattr(
+        noise_module, "density_at", lambda _, z: rows.extend(z) or (np.ones(len(z)), z)
+    )
+    z, known = np.array([1.0, -far]), np.array([1.5, beside])
+    assert not is_noise(SimpleNamespace(address=0), z, known)
+    assert len(rows) == n_evaluations(z, known) == n
+
+
 def test_draws_of_heavy_tails_leave_noise(density, seed):
     """Of the weights of 100,000 draws of a wide reference, some 30 were of noise.
 
@@ -122,7 +141,7 @@ def test_draws_of_heavy_tails_leave_noise(density, seed):
     u, origins, n_gradients = path.draws_and_origins(100_000, np.random.default_rng(seed))
     moved = (np.abs(path.coordinates.from_base(u) / given - 1.0) > 1e-6).any(axis=1)
     assert moved.sum() > 5
-    assert n_gradients > N_EVALUATIONS * moved.sum()
+    assert n_gradients > sum(map(n_evaluations, given[moved]))
     # a level nearby lets draws of less weight come
     *_, n_with_levels = path.draws_and_origins(100_000, np.random.default_rng(seed), 0.1)
     assert n_with_levels > 1.5 * n_gradients
