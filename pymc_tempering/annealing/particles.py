@@ -24,7 +24,8 @@ from pymc_tempering.annealing.setup import (
 from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings, Particles
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.engine.path.path import Density
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.state import from_plain
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.hais import ensemble_estimate

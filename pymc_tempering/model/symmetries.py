@@ -18,8 +18,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_tempering.engine.path.orbit import Orbit, extended
-from pymc_tempering.engine.path.path import density_at
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density, density_at
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.private.of_pymc import is_simplex
 from pymc_tempering.types import FloatArray, IntArray

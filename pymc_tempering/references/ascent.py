@@ -21,8 +21,7 @@ from pymc_tempering.engine.path.lbfgs import (
     scale,
     second_loop,
 )
-from pymc_tempering.engine.path.path import call_density, pull_back, to_z
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density, call_density, pull_back, to_z
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import BoolArray, FloatArray
 

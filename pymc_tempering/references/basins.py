@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from pymc_tempering.engine.path.coordinates import Coordinates
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.ascent import Ascents
 from pymc_tempering.references.local import LocalFit

@@ -21,7 +21,7 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_laws import Laws
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.full_rank import fit_gaussian

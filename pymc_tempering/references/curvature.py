@@ -7,8 +7,7 @@ import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.path import call_density
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density, call_density
 from pymc_tempering.jit import compiled
 from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM
 from pymc_tempering.types import FloatArray

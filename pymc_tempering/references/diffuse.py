@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.local import LocalFit, assess
 from pymc_tempering.references.quality import GOOD, N_DRAWS, N_ROUGH, evaluate_elbo

@@ -14,8 +14,7 @@ from scipy.linalg import solve
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.path import density_at
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density, density_at
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.quality import FAIR, TRIMMED, has_gradient
 from pymc_tempering.types import BoolArray, FloatArray

@@ -12,8 +12,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.path import density_at
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density, density_at
 from pymc_tempering.numerics import LOG_2PI, pareto_k, systematic_indices
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
 from pymc_tempering.references.full_rank import fit_gaussian

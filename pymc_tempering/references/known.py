@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.references.quality import EXACT
 from pymc_tempering.references.starts import Starts, evaluated
 from pymc_tempering.types import FloatArray, IntArray

@@ -10,7 +10,7 @@ from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.orbit import Orbit
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend

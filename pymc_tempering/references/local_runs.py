@@ -18,8 +18,8 @@ from pymc_tempering.engine.explorers.gist import DISPLACEMENT, FLAT, Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
-from pymc_tempering.engine.path.path import density_at
-from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.engine.path.path import Density, density_at
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.references.fit import n_independent
 from pymc_tempering.references.local import Shape
 from pymc_tempering.references.map_of_draws import map_of_draws

@@ -16,7 +16,7 @@ import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.marginal import marginal_density, solve_at_nodes
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.model.structure import Structure
 from pymc_tempering.types import BoolArray, FloatArray
 

@@ -18,7 +18,7 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays
 from pymc_tempering.engine.path.conditional_laws import Laws
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.quality import LADDER
 from pymc_tempering.types import FloatArray

@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp, softmax
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.same_mode import MAX_DIP
 from pymc_tempering.references.starts import evaluated

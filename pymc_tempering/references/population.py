@@ -10,8 +10,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.engine.path.replicas import new_replicas
-from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references.prepared import Prepared, Report, Search, unwatched
 from pymc_tempering.references.quality import N_MANY, evaluate_elbo

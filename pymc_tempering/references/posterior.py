@@ -13,7 +13,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references.fit import n_independent
 from pymc_tempering.references.local import combine_local_bases

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.errors import OptionError
 from pymc_tempering.model.compile import CompiledDensity, compile_density, prior_points
 from pymc_tempering.model.point import CoordinateMap

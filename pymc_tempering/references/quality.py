@@ -22,8 +22,7 @@ from scipy.special import erfinv, logsumexp
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.orbit import Orbit
-from pymc_tempering.engine.path.path import density_at
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density, density_at
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import BoolArray, FloatArray
 

@@ -15,8 +15,7 @@ from scipy.special import chdtri, logsumexp
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.orbit import Orbit
-from pymc_tempering.engine.path.path import density_at
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density, density_at
 from pymc_tempering.references.local import LocalFit
 from pymc_tempering.references.quality import COARSE, GOOD, N_ROUGH, evaluate_elbo
 from pymc_tempering.types import FloatArray, IntArray

@@ -16,7 +16,7 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.divergent import Rise, first_rise
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.orbit import Orbit
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references.basins import Basin
 from pymc_tempering.references.diffuse import find_diffuse

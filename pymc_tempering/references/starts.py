@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.path.path import density_at
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density, density_at
 from pymc_tempering.errors import BaseError
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 

@@ -20,9 +20,8 @@ from scipy.linalg import solve_triangular
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.path import density_at
+from pymc_tempering.engine.path.path import Density, density_at
 from pymc_tempering.engine.path.residuals import LEAST_SKEW, MOST_SKEW
-from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.path.transport import MEAN, NOTHING, SCALE, SKEW, TransportMap
 from pymc_tempering.references.local import Shape
 from pymc_tempering.references.map_of_draws import terms_of

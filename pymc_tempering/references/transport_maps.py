@@ -11,8 +11,7 @@ import numpy as np
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.orbit import Orbit
-from pymc_tempering.engine.path.path import density_at
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density, density_at
 from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.numerics import pareto_k
 from pymc_tempering.references.diffuse import MOST_FITS

@@ -20,8 +20,9 @@ from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
 from pymc_tempering.engine.path.orbit import Orbit
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.engine.path.replicas import new_replicas
-from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.references import quality

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.orbit import Orbit
-from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.references.ascent import MOST_GRADIENTS as MOST_OF_ASCENT
 from pymc_tempering.references.ascent import ascend

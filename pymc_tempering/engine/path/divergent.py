@@ -13,9 +13,9 @@ import numpy as np
 from pymc_tempering.engine.path.climb import MAX_EVALUATIONS, climb
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.noise import is_noise, n_evaluations
-from pymc_tempering.engine.path.path import Path
+from pymc_tempering.engine.path.path import Density, Path
 from pymc_tempering.engine.path.replicas import evaluate, new_replicas
-from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.types import FloatArray
 
 __all__ = ["BEYOND", "MAX_DIM", "NO_RISE", "Rise", "first_rise", "rise_beyond"]

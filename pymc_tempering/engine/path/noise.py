@@ -5,16 +5,11 @@ degrees of freedom, it jumps by whole nats when the place moves by its own last 
 moves climb such noise without end.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.path.path import density_at
+from pymc_tempering.engine.path.path import Density, density_at
 from pymc_tempering.types import FloatArray
-
-if TYPE_CHECKING:
-    from pymc_tempering.engine.path.tempered import Density
 
 __all__ = ["MAX_JITTER", "NOISE_FREE", "first_noise", "is_noise", "jitter", "n_evaluations",
            "noisiest"]  # fmt: skip
@@ -35,7 +30,7 @@ _CLOSER = 0.95
 
 
 def jitter(
-    density: "Density", z: FloatArray, only: int | None = None, n_pairs: int = _N_PAIRS
+    density: Density, z: FloatArray, only: int | None = None, n_pairs: int = _N_PAIRS
 ) -> float:
     """Noise of a log density at `z` (D,), as a standard deviation in nats.
 
@@ -58,7 +53,7 @@ def jitter(
     return found
 
 
-def _off(density: "Density", z: FloatArray, steps: FloatArray) -> float:
+def _off(density: Density, z: FloatArray, steps: FloatArray) -> float:
     """How far means of mirrored copies are from the value, as the deviation of one value."""
     points = np.concatenate([z[None], z + steps, z - steps])
     with density_guard(), np.errstate(invalid="ignore"):
@@ -74,7 +69,7 @@ def _off(density: "Density", z: FloatArray, steps: FloatArray) -> float:
     return max(0.0, deviation - 64.0 * float(np.spacing(abs(values[0]))))
 
 
-def is_noise(density: "Density", z: FloatArray, beside: FloatArray | None = None) -> bool:
+def is_noise(density: Density, z: FloatArray, beside: FloatArray | None = None) -> bool:
     """Whether a log density is rounding noise at `z` (D,), or somewhere on the way there from zero.
 
     Past the noise, where ``b + 1`` is ``b``, differences are smooth again, and wrong: what was to
@@ -84,7 +79,7 @@ def is_noise(density: "Density", z: FloatArray, beside: FloatArray | None = None
 
 
 def first_noise(
-    density: "Density", z: FloatArray, beside: FloatArray | None = None
+    density: Density, z: FloatArray, beside: FloatArray | None = None
 ) -> FloatArray | None:
     """Return the place itself, or the outermost on its way from zero, that is noise; or None."""
     for k in range(_n_places(z, beside)):
@@ -107,6 +102,6 @@ def _n_places(z: FloatArray, beside: FloatArray | None) -> int:
     return 1 + max(0, int(np.log(NOISE_FREE / largest) / np.log(_CLOSER)))
 
 
-def noisiest(density: "Density", z: FloatArray) -> int:
+def noisiest(density: Density, z: FloatArray) -> int:
     """Return the coordinate along which a log density jitters most."""
     return int(np.argmax([jitter(density, z, only=i) for i in range(z.size)]))

@@ -10,7 +10,7 @@ other reference is a compiled density of its own. Kernels receive densities as a
 they are compiled once per installation and not for every model.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numba
 import numpy as np
@@ -23,8 +23,20 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["GAUSSIAN", "HALF_LOG_2PI", "MIXTURE", "Path", "call_density", "density_at",
+__all__ = ["GAUSSIAN", "HALF_LOG_2PI", "MIXTURE", "Density", "Path", "call_density", "density_at",
            "evaluate_reference", "evaluate_target", "log_normal", "pull_back", "to_z"]  # fmt: skip
+
+
+class Density(Protocol):
+    """A compiled log density, kept alive by the object that presents it."""
+
+    @property
+    def address(self) -> int:
+        """Of the function, see :func:`call_density`."""
+
+    @property
+    def dim(self) -> int:
+        """Number D of unconstrained values."""
 
 
 @intrinsic

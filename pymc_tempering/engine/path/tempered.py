@@ -11,11 +11,11 @@ from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.noise import NOISE_FREE, is_noise, n_evaluations
-from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE, Path
+from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE, Density, Path
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Density", "Reference", "TemperedPath"]
+__all__ = ["Reference", "TemperedPath"]
 
 FAR_OUT = 5.0
 """Largest coordinate, in standard deviations, within which fits leave little to a Cauchy. Where
@@ -25,18 +25,6 @@ Student t of three degrees of freedom at 1e3, 48 and 8 (2026-11-28)."""
 NO_WEIGHT = 10.0
 """nats below those of the centres of the fits at which the log ratio of a swap has no chance: one
 draw in 20,000 is swapped. As log weights they are that over the beta of the level next to it."""
-
-
-class Density(Protocol):
-    """A compiled log density, kept alive by the object that presents it."""
-
-    @property
-    def address(self) -> int:
-        """Of the function, see :func:`pymc_tempering.engine.path.path.call_density`."""
-
-    @property
-    def dim(self) -> int:
-        """Number D of unconstrained values."""
 
 
 class Reference(Density, Protocol):

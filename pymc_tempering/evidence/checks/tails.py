@@ -10,8 +10,9 @@ from pymc_tempering.engine.path.climb import climb
 from pymc_tempering.engine.path.divergent import BEYOND, MAX_DIM, rise_beyond
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.noise import first_noise, jitter, noisiest
+from pymc_tempering.engine.path.path import Density
 from pymc_tempering.engine.path.replicas import new_replicas
-from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
 from pymc_tempering.evidence.checks.overlap import base_reaches
 from pymc_tempering.evidence.checks.priors import runaway_flat_variables
