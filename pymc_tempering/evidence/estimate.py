@@ -169,8 +169,8 @@ def estimate_logz(
     draws, tune, chains, random_seed
         As in ``pm.sample``; ``draws`` defaults to 160, for "joint_ct" to 3000. A draw is
         ``scans_per_draw`` scans: with "pt" as many as 160 draws of 4 chains need for an error of
-        0.02 nats, between 4 and 50, or of up to 0.025 nats where 0.02 would take more than 40,000
-        gradients.
+        0.02 nats, between 4 and 50, or of up to 0.05 nats where 0.02 would take more than 40,000
+        gradients: twice the error at 16 times the price.
     target_se : float, optional
         Standard error to reach, in nats: chains are added in rounds until it is, with other seeds
         than those of the chains that are there.

@@ -106,8 +106,9 @@ class ParallelTempering(TemperedStep):
         most while one mode matters), with 500,000, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw. By default tuning finds how many an error of log Z of 0.04
-        nats takes in each chain, 0.02 in four, between 4 and 50; or an error of up to 0.05, 0.025
-        in four, where that takes more than 10,000 gradients. Scans not run are nan in `delta`.
+        nats takes in each chain, 0.02 in four, between 4 and 50; where that is more than 10,000
+        gradients, of up to 0.1, 0.05 in four, by their fourth root. Scans not run are nan in
+        `delta`.
     explorer : {"hamiltonian", "slice", "gist"} or ExplorerSettings, optional
         How a replica moves, default "hamiltonian", or "slice" for models without a gradient, or
         "gist", with steps around the local scale, where short runs before the chains find funnels
