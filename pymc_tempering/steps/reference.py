@@ -332,14 +332,15 @@ class ReferenceChoice(Stateful):
         if self.orbit is None or self.fixed or n <= self.n_fitted:
             return None
         before, fitted = self.n_own, self._of_draws(ended)
-        variance = np.inf
         if fitted is not None:
-            variance = self._on_trial(ladder.path.starting_from(fitted), ended, rng)
-        if variance >= ended.variance:
-            self.n_own = before
-            return None
-        self.n_fitted = n
-        return fitted
+            # by the same draws: swaps of a round of 50 scans may say three times what V is
+            paths = ladder.path.starting_from(fitted), ladder.path
+            new, present = (self._on_trial(path, ended, rng) for path in paths)
+            if new < present:
+                self.n_fitted = n
+                return fitted
+        self.n_own = before
+        return None
 
     def _pays(
         self, ladder: Ladder, mixture: Mixture, ended: Round, rng: np.random.Generator

@@ -15,6 +15,7 @@ from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.explorers.slice import Slice
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.bar import bar_ladder
@@ -144,6 +145,20 @@ def test_draws_of_every_round_but_the_last_are_looked_at(fits, rng, monkeypatch)
         assert draws.shape[1] == TARGET.dim
         assert left == np.inf
     assert sum(len(draws) for draws, _ in shown) >= tuner.lengths[:-1].sum()
+
+
+@pytest.mark.parametrize(("new", "barrier"), [(0.2, 0.1), (0.4, 0.6)])
+def test_a_mixture_of_draws_has_to_be_better_by_the_same_draws(new, barrier, rng, monkeypatch):
+    """V .3 of the one in use, of which swaps of a round say .03 or 1.1 by chance."""
+    exchanged = Orbit(np.array([[0, 1], [1, 0]]), np.empty((0, 2)))
+    target, fit = testing.scaled_normal(dim=2), GaussianBase(np.zeros(2), np.full(2, 0.5))
+    choice = ReferenceChoice((fit,), (fit,), orbit=exchanged)
+    ladder = chain(choice, rng, target, fit, fit, 1).ladder
+    monkeypatch.setattr(choice, "_on_trial", lambda path, *_: 0.3 if path is ladder.path else new)
+    round_ = ended(target.draw(rng, 60), 15, target=target, wide=fit, barrier=barrier)
+    found = choice._better_of_draws(ladder, round_, rng)
+    assert (found is not None) is (new < 0.3)
+    assert choice.n_in_use == (0 if found is None else len(found.fits))
 
 
 def test_the_gaussian_stays_where_the_mixture_does_not_cover(fits, rng):
