@@ -31,7 +31,7 @@ MOST_GLOBALS = 100
 """Hubs beyond which a model has no globals: their own map is dense."""
 
 MOST_BENT = 50
-"""Globals beyond which they do not bend each other, for their 1275 products: fewer come first."""
+"""Globals beyond which they do not bend each other, for their 1275 products."""
 
 MOST_DIRECTIONS = 400
 """Directions of a Hessian of the locals, beyond which they are not looked at: a map takes some 500
@@ -338,7 +338,7 @@ def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
     chosen = [hubs for hubs, one in zip(chosen, curved, strict=True) if one <= most]
     # a marginal gradient takes a Hessian for each global, and a fit as many of them as globals
     chosen.sort(
-        key=lambda h: (len(h) > MOST_BENT, (1 + len(h)) ** 2 * (1 + _n_colours(neighbours, h)))
+        key=lambda h: (len(h) > MANY_GLOBALS, (1 + len(h)) ** 2 * (1 + _n_colours(neighbours, h)))
     )
     if chosen and len(chosen[0]) > MANY_GLOBALS:
         fewer, n = _without_linear(density, chosen[0])
