@@ -35,6 +35,7 @@ from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, Effort, Pre
 from pymc_tempering.references.quality import COARSE, GAIN, LADDER, N_DRAWS, TRIMMED, log_weights
 from pymc_tempering.references.same_mode import MAX_DIP, N_ON_LINE, dip
 from pymc_tempering.references.survey import NEGLIGIBLE
+from pymc_tempering.references.transport_maps import NEEDLESS
 from pymc_tempering.types import FloatArray
 
 __all__ = ["Hierarchy", "positions_by_run"]
@@ -134,7 +135,7 @@ class Hierarchy(NamedTuple):
                 # where there is a funnel among so many, ascents lead away from the mass
                 top = _Ascent.from_place(made, np.zeros(density.dim))
                 n_gradients += top.n_gradients
-                if not top.converged:
+                if np.isinf(top.mass):
                     continue
             best = made
             # a path of few levels gains little from others, and maps of many globals are dear
@@ -241,7 +242,7 @@ class Hierarchy(NamedTuple):
         """
         starts = prior_points(self.density, rng, min(N_STARTS, effort.n_starts - 1))
         most = min(effort.n_gradients, effort.n_for_one_mode)
-        best = _Ascent.from_place(self, np.zeros(self.density.dim))
+        best = _Ascent.from_place(self, np.zeros(self.density.dim), most=0)
         spent, came_back = best.n_gradients, 0
         for i, start in enumerate(starts):
             if i >= N_SEARCHES and spent > most:
@@ -263,7 +264,7 @@ class Hierarchy(NamedTuple):
         """
         if len(found.fits) == 1:
             return found, 0
-        best = _Ascent.from_place(self, np.zeros(self.density.dim))
+        best = _Ascent.from_place(self, np.zeros(self.density.dim), most=0)
         spent, kept, has_own = best.n_gradients, list[GaussianBase](), False
         for fit in found.fits:
             end = _Ascent.from_place(self, fit.mean)
@@ -281,14 +282,13 @@ class Hierarchy(NamedTuple):
         return made, spent
 
     def _is_back(self, end: "_Ascent", best: "_Ascent") -> tuple[bool | None, int]:
-        """Whether an ascent led to the best mode; None where it found nothing, or less mass."""
-        if not end.converged:
-            return None, 0
+        """Whether an ascent led to the map's mode, or rises on there; None where to less mass."""
         if best.is_near(end.place):
             return True, 0
         if end.value < best.value - NEGLIGIBLE:
             return None, 0
-        return self._joined(best.place, end.place)
+        is_joined, n = self._joined(best.place, end.place)
+        return is_joined or (False if end.mass >= best.value - NEEDLESS else None), n
 
     @np.errstate(all="ignore")
     def _joined(self, a: FloatArray, b: FloatArray) -> tuple[bool, int]:
@@ -333,13 +333,13 @@ def positions_by_run(
 class _Ascent(NamedTuple):
     """Where an ascent of the marginal density ended: globals in coordinates of the map, (k,).
 
-    ``aside`` is the largest of the locals' coordinates there.
+    ``aside`` is the largest of the locals' coordinates, ``mass`` by curvature, -inf on a slope.
     """
 
     place: FloatArray
     aside: float
     value: float
-    converged: bool
+    mass: float
     n_gradients: int
 
     def is_near(self, place: FloatArray) -> bool:
@@ -349,7 +349,7 @@ class _Ascent(NamedTuple):
     @classmethod
     @np.errstate(all="ignore")
     def from_place(
-        cls, hierarchy: Hierarchy, u: FloatArray, known: "_Ascent | None" = None
+        cls, hierarchy: Hierarchy, u: FloatArray, known: "_Ascent | None" = None, most: int = 40
     ) -> "_Ascent":
         """Ascend from coordinates ``u`` (D,) of the map, unless it comes back to what is known.
 
@@ -376,13 +376,13 @@ class _Ascent(NamedTuple):
                 raise StopIteration
 
         found = minimize(falling, u[:k], jac=True, method="BFGS", callback=until_known,
-                         options={"gtol": 0.1, "maxiter": 40})  # fmt: skip
+                         options={"gtol": 0.1, "maxiter": most})  # fmt: skip
         place, value = found.x, -float(found.fun)
         if value <= -1e300 or not np.isfinite(place).all():
-            return cls(np.full(k, np.inf), np.inf, -np.inf, False, nested.n_gradients)
+            return cls(np.full(k, np.inf), np.inf, -np.inf, -np.inf, nested.n_gradients)
         end = nested.z.copy()
         end[at] = law.from_base(place)
-        came_back = known is not None and known.is_near(place)
         flat = float(np.abs(found.jac).max()) < 0.1
         beside = float(np.abs(made.to_base(end)[k:]).max())
-        return cls(place, beside, value, flat or came_back, nested.n_gradients)
+        mass = value + 0.5 * np.linalg.slogdet(found.hess_inv)[1] if flat else -np.inf
+        return cls(place, beside, value, mass, nested.n_gradients)

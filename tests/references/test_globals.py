@@ -115,6 +115,27 @@ def test_a_map_of_many_globals_is_fitted_again_where_a_run_has_been():
     assert came_back
 
 
+def test_an_end_in_a_funnel_among_many_globals_is_no_mode():
+    """Where scores of items are small and their scale large, all of a 2PL is higher, and narrow."""
+    rng = np.random.default_rng(2)
+    slope, hard = np.exp(0.3 * rng.normal(size=10)), rng.normal(size=10)
+    y = rng.random((100, 10)) < expit(slope * (rng.normal(size=(100, 1)) - hard))
+    with pm.Model() as model:
+        mean, sd = pm.Normal("mean", 0.0, [1.0, 2.0]), pm.HalfNormal("sd", [1.0, 2.0])
+        items = mean[:, None] + sd[:, None] * pm.Normal("score", shape=(2, 10))
+        person = pm.Normal("person", shape=(100, 1))
+        logit = pm.math.exp(items[0]) * (person - items[1])
+        pm.Bernoulli("y", logit_p=logit, observed=y.astype(int))
+    found, _ = Hierarchy.of(compile_density(model))
+    assert found is not None
+    assert len(found.structure.globals) == 24
+    is_one, came_back, _ = found.has_one_mode(
+        np.random.default_rng(1), SEARCHES["default"], lambda *_: None
+    )
+    assert is_one
+    assert came_back.bit_count() > 1
+
+
 def test_choices_of_which_nothing_is_known_stay(monkeypatch):
     """Where the points that tell how far locals are from a quadratic are outside of the support."""
     density, real = shares(), structure.density_at
