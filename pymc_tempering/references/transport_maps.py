@@ -29,6 +29,7 @@ from pymc_tempering.references.quality import (
     log_weights,
 )
 from pymc_tempering.references.same_mode import MAX_FALL, owner, unexplained
+from pymc_tempering.references.starts import inside
 from pymc_tempering.references.third_order import MOST_DIM as MOST_DIM_OF_THIRD_ORDER
 from pymc_tempering.references.third_order import third_order_fit
 
@@ -90,9 +91,12 @@ def fit_maps(
         # a run may have left for a mode that has its shape
         elif better.shape is not None and not maps.explain(better.shape):
             shapes[i] = maps.add(better.shape, rng)
-            # the Gaussian of the same moments, with the same ELBO
+            # the Gaussian of the same moments, with the same ELBO; those of draws without any
+            # density, as of scales that are exponentials, may be beyond all numbers
             z = shapes[i].from_base(rng.standard_normal((_N_TAIL, density.dim)))
-            moments = GaussianBase.from_draws(z, full=True, n_effective=_N_TAIL)
+            n_gradients += _N_TAIL
+            z = z[inside(density, z)]
+            moments = GaussianBase.from_draws(z, full=True, n_effective=len(z))
             fits[i] = GaussianBase(moments.mean, moments.scale, shapes[i].log_zeta)
     found = replace(found, fits=tuple(fits), shapes=tuple(shapes), needs_levels=needs_levels)
     if maps.known:

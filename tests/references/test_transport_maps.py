@@ -109,6 +109,14 @@ def test_the_gaussian_of_a_map_has_its_moments(mapped, rng):
     np.testing.assert_array_equal(mapped.modes, mapped.shapes[0].from_base(np.zeros((1, 2))))
 
 
+def test_the_gaussian_of_a_map_is_of_draws_that_have_a_density(rng, monkeypatch):
+    """Of a centred hierarchy some were at 1e45, and so was the Gaussian that chains began with."""
+    monkeypatch.setattr(transport_maps, "inside", lambda _, z: z[:, 0] > 0.3)
+    (fit,) = fit_maps(BANANA, prepared(PEAK), rng).fits
+    assert fit.mean[0] > 0.3
+    assert fit.mean[0] - 0.3 > 0.5 * fit.standard_deviation[0]
+
+
 def test_what_is_a_gaussian_is_left_alone(rng):
     target = testing.correlated_gaussian()
     fit = GaussianBase.from_moments(target.mean, target.cov, target.log_z)

@@ -42,6 +42,8 @@ class Coordinates:
             sd = base.standard_deviation
             correlations = base.covariance / np.outer(sd, sd)
             eigenvalues, vectors = np.linalg.eigh(correlations)
+            # less, or a negative one, is rounding
+            eigenvalues = np.maximum(eigenvalues, np.finfo(np.float64).eps)
             far = np.abs(np.log(eigenvalues)) > 0.2
             # up to this rank two products cost less than half the dense one
             if 0 < far.sum() <= 0.2 * base.dim:
@@ -65,7 +67,7 @@ class Coordinates:
             return cls(GaussianBase(mean, rows), rows)
         v, cv = np.split(rows[1:], 2)
         root = rows[0][:, None] * (np.eye(dim) + v.T @ cv)
-        return cls(GaussianBase.from_moments(mean, root @ root.T), rows)
+        return cls(GaussianBase.from_root(mean, root), rows)
 
     @property
     def rank(self) -> int:

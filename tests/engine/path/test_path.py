@@ -155,3 +155,20 @@ def test_no_reference_density_where_it_is_not_a_number():
     assert replicas.log_reference.tolist() == [-math.inf, -math.inf, 5.0]
     assert replicas.residual.tolist() == [[0.0, 0.0], [0.0, 0.0], [0.0, 4.0]]
     assert replicas.delta[0] == math.inf
+
+
+@pytest.mark.filterwarnings("error")
+def test_scales_that_rounding_hides_have_coordinates(rng):
+    """Of a fit in a narrow funnel: its covariance has no root, and a run ended with a BaseError."""
+    root = np.eye(45)
+    root[1:4, 0] = 1.0
+    root[1:4, 1:4] *= 1e-10
+    base = GaussianBase.from_root(np.zeros(45), root * np.exp(rng.normal(size=45))[:, None])
+    coordinates = Coordinates.of(base)
+    assert coordinates.rank == 4
+    z = coordinates.from_base(rng.normal(size=(4, 45)))
+    np.testing.assert_allclose(
+        coordinates.base.standard_deviation, base.standard_deviation, rtol=1e-6
+    )
+    assert np.isfinite(z).all()
+    assert np.isfinite(coordinates.base.log_density(z)).all()
