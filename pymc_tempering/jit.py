@@ -157,21 +157,16 @@ def compiled(
 ) -> Any:
     """Compile a function with numba, without the interpreter's lock, and keep it on disk.
 
-    Parameters
-    ----------
-    function : callable
-    borrows : bool
-        Whether the function only reads and writes arrays that it was given, and neither makes nor
-        returns any. Nothing then counts references, which costs as much as a cheap gradient.
-    apart : bool
-        Whether compiled callers call the function where it is. Otherwise its code becomes part of
-        theirs, and is compiled again with each of them and with their callers, which for a function
-        that is too large to be inlined is all for nothing.
-    inside : bool
-        Whether only compiled functions call it, as a rule: what Python calls it by is then made
-        when Python does, as tests do, and not kept on disk.
-    **options
-        Further options of :func:`numba.njit`, such as ``fastmath``.
+    A function that ``borrows`` only reads and writes arrays that it was given, and neither makes
+    nor returns any. Nothing then counts references, which costs as much as a cheap gradient.
+
+    Compiled callers call one that is ``apart`` where it is. Otherwise its code becomes part of
+    theirs, and is compiled again with each of them and with their callers, which for a function
+    that is too large to be inlined is all for nothing.
+
+    Only compiled functions call one that is ``inside``, as a rule: what Python calls it by is then
+    made when Python does, as tests do, and not kept on disk. ``options`` are further ones of
+    :func:`numba.njit`, such as ``fastmath``.
 
     Examples
     --------

@@ -133,25 +133,15 @@ def compile_density(
     bit in every process. A model that has not changed since it was compiled in this process is not
     compiled again.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    discrete : bool
-        Whether free variables may be discrete, with finite supports. Their entries of the flat
-        vector have to be whole numbers; their gradient is zero.
-    backend : {"numba", "c", "jax"}, optional
-        Of PyTensor; by default that which suits (:func:`.machine_code.machine_code`).
+    Free variables may be ``discrete``, with finite supports: their entries of the flat vector have
+    to be whole numbers, and their gradient is zero. ``backend`` is "numba", "c" or "jax", of
+    PyTensor; by default that which suits (:func:`.machine_code.machine_code`).
 
-    Raises
-    ------
-    ModelError
-        For models without free variables, with free discrete variables, with minibatches or other
-        random graphs, or without a finite log density at any start; if the compiled density is not
-        what PyTensor evaluates; or if the backend cannot compile it.
-    OptionError
-        If the backend is JAX, and it is not installed.
-    DensityError
-        If Python code that the model calls raises at a start.
+    ModelError for models without free variables, with free discrete variables otherwise, with
+    minibatches or other random graphs, or without a finite log density at any start; if the
+    compiled density is not what PyTensor evaluates; or if the backend cannot compile it.
+    OptionError if that is JAX, and it is not installed; DensityError if Python code that the model
+    calls raises at a start.
 
     Examples
     --------

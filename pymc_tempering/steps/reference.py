@@ -83,16 +83,10 @@ class ReferenceChoice(Stateful):
     Gaussian, and if ``fixed`` the mixture of them. If the modes are ``drawn_from``, by an earlier
     run, or all but one hold next to nothing, it begins with the mixture.
 
-    Attributes
-    ----------
-    at_start : Mixture or None
-        What the chain starts from; None for the Gaussian.
-    settled : bool
-        Whether tuning may end with the reference in use.
-    second_opinion : list of two floats
-        Log Z and its error in nats, from the last round of the Gaussian before the mixture.
-    n_missed : int
-        Poorly fitted modes, to which no draw of the last round led.
+    The chain starts from ``at_start``, None for the Gaussian; if ``settled``, tuning may end with
+    the reference in use. ``second_opinion`` is log Z and its error in nats, from the last round of
+    the Gaussian before the mixture, and ``n_missed`` the number of poorly fitted modes to which no
+    draw of the last round led.
     """
 
     _changing = (
