@@ -45,10 +45,7 @@ def counts_by_name(
 
 
 def zero_density_by_level(counts: IntArray) -> IntArray:
-    """Moves that ran into zero density, and draws at level 0 without one.
-
-    (n_levels, 9) to (n_levels,).
-    """
+    """Moves into zero density, and draws at level 0 without any; (n_levels, 9) to (n_levels,)."""
     missed: IntArray = counts[:, REFERENCE_DRAWS] - counts[:, SUPPORTED_DRAWS]
     return missed + counts[:, ZERO_DENSITIES]
 

@@ -49,10 +49,7 @@ def estimate_from_idata(idata: xr.DataTree, model: pm.Model | None = None) -> Lo
 
 
 def read_run(idata: xr.DataTree) -> Run:
-    """Read a run and make its numbers; nothing is checked yet.
-
-    Refused with a DataError where statistics are missing.
-    """
+    """Read a run and make its numbers, before any check; DataError where statistics are missing."""
     before = idata["tempering"].dataset if "tempering" in idata.children else None
     recorded_statistics(idata)  # a damaged run is refused by what was given
     idata = compact(label_dimensions(idata))

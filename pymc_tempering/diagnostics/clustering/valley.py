@@ -135,10 +135,7 @@ def evidence_of_counts(one: ArrayLike, two: ArrayLike) -> FloatArray:
 
 
 def robust_scale(draws: FloatArray) -> FloatArray:
-    """Standard deviation of each column (n, D) by its quartiles, or plain where these are equal.
-
-    Never zero.
-    """
+    """Positive sd of each column (n, D), by its quartiles, or plain where these are equal."""
     low, high = np.quantile(draws, [0.25, 0.75], axis=0)
     scale = (high - low) / 1.349
     scale = np.where(scale > 0.0, scale, draws.std(axis=0))

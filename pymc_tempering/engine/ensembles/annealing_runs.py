@@ -251,9 +251,7 @@ def anneal_ensemble(
 def target_chain(
     a: Annealing, n_moves: int, first: int, positions: FloatArray, rng: np.random.Generator
 ) -> None:
-    """Continue `first` draws of the target by moves at beta = 1.
-
-    Row i is row ``i - first`` moved on.
+    """Continue `first` draws of the target by moves at beta = 1: row i is ``i - first`` moved on.
 
     The chain is stationary where the draws are exact: every further position (n, D) is then an
     exact draw too, if not an independent one. `n_moves` are made between successive positions.

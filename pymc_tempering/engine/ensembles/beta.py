@@ -18,9 +18,7 @@ __all__ = ["draw_beta", "draw_level", "exchange_probability", "level_masses",
 def piece_masses(
     delta: float, knots: FloatArray, bias: FloatArray, log_masses: FloatArray
 ) -> float:
-    r"""Log integrals of ``exp(beta delta - c(beta))`` over the pieces of the bias.
-
-    Log N, their sum.
+    r"""Log integrals of ``exp(beta delta - c(beta))`` over pieces of the bias; log N of their sum.
 
     The integral over a piece of width h from ``beta_j`` is
     :math:`h e^{\beta_j \delta - c_j} (e^s - 1) / s` with :math:`s = h \delta - (c_{j+1} - c_j)`;

@@ -193,19 +193,13 @@ class Ladder(Ensemble):
         self.restart_adaptation()
 
     def change_mixture(self, mixture: Mixture | None) -> None:
-        """Start from a mixture, or again from the Gaussian of the coordinates.
-
-        The replicas keep their places.
-        """
+        """Start from a mixture, or again from the Gaussian; the replicas keep their places."""
         self.mixture = mixture
         self.origin = np.full(self.n_levels, -1)
         self.u = self.u
 
     def change_schedule(self, betas: FloatArray) -> None:
-        """Move to another schedule.
-
-        Each new level starts from the replica of the nearest old one.
-        """
+        """Move to another schedule; a new level starts from the replica of the nearest old one."""
         old_betas, old_scales = self.betas, self.scales
         nearest = np.abs(betas[:, None] - old_betas[None, :]).argmin(axis=1)
         # only the first level may sit where the target has no density

@@ -135,10 +135,7 @@ class Mixture:
         )
 
     def log_parts(self, z: FloatArray, coordinates: Coordinates) -> FloatArray:
-        """Log densities of the weighted components, the defensive one first: (n, D) to (n, K + 1).
-
-        In nats.
-        """
+        """Log densities (nats) of weighted components, defensive first, (n, D) to (n, K + 1)."""
         u = coordinates.to_base(z)
         log_t = log_t_constant(self.dof, self.dim) - 0.5 * (self.dof + self.dim) * np.log1p(
             (u * u).sum(axis=-1) / self.dof
@@ -180,10 +177,7 @@ class Mixture:
         return np.asarray(logsumexp(self.log_parts(z, coordinates), axis=-1))
 
     def responsibilities(self, z: FloatArray, coordinates: Coordinates) -> FloatArray:
-        """Probabilities of the components at ``z``, the defensive one first.
-
-        Shape (n, D) to (n, K + 1).
-        """
+        """Probabilities of the components at ``z``, defensive first, (n, D) to (n, K + 1)."""
         parts = self.log_parts(z, coordinates)
         return np.exp(parts - logsumexp(parts, axis=-1, keepdims=True))
 

@@ -80,9 +80,7 @@ def evaluate(path: Path, replicas: Replicas, row: int) -> bool:
 def draw_from_reference(
     path: Path, replicas: Replicas, row: int, draws: FloatArray, rng: np.random.Generator
 ) -> bool:
-    """Put one replica at an independent draw from the reference.
-
-    Whether the gradient there was bad.
+    """Put one replica at an independent draw from the reference; whether its gradient was bad.
 
     `draws` is one ``u`` of shape (D,), made beforehand of a reference that only Python code can
     draw from, or has shape (0,) for a Gaussian reference.
