@@ -1,9 +1,7 @@
 """Files of runs, and output that destroys nothing: checked beforehand, whole, kept if it fails.
 
 A long run must not end with a name that was mistyped, a disk that is full, or the loss of an
-earlier result. So names are checked before anything is computed (:func:`check_output`), and what
-was computed is written under a temporary name in the same folder, forced to disk, and renamed
-(:func:`write_output`).
+earlier result.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""The bias c(beta) of the joint density, and the pilot run that finds it, with a base.
-
-A bias is a smooth function of beta with few numbers.
-"""
+"""The bias c(beta) of the joint density, and the pilot run that finds it, with a base."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -11,10 +11,8 @@ __all__ = ["CHECKS", "density_findings"]
 def density_findings(statistics: Mapping[str, FloatArray]) -> Findings:
     """Many points of infinite density, or of finite density without a finite gradient.
 
-    Moves take missing entries of the gradient as zero. A kick may be any function of position, so
-    they stay exact, and log Z right; they only are as blind there as a random walk. No move can
-    weigh a point of infinite density, so it counts as zero density, as one does where the log
-    density is no number. That is what many models mean by the latter; none means it by an infinity.
+    Moves stay exact with both (:func:`pymc_tempering.engine.path.path.evaluate_target`). By a
+    log density that is no number many models mean zero density; none means it by an infinity.
     """
     n = int(statistics["n_gradients"].sum()) if "n_gradients" in statistics else 0
     n_infinite, n_bad = (

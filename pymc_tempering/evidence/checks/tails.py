@@ -79,9 +79,6 @@ def _noise(run: AtHand) -> list[Finding]:
 def heavy_tails(density: Density, z: FloatArray, names: Sequence[str]) -> Findings:
     """Coordinates along which draws and density fall off like a power of distance.
 
-    Moves are made for tails like those of a Gaussian; along a power's they go step by step, and a
-    run sees few excursions. Where it sees none, neither log Z nor its error knows of the rest.
-
     Draws alone do not tell a tail from a light mode far away, or a slab from the spike beside it.
     So the density is asked too: ten times as far out it is lower by ``(1 + 1 / k) log 10`` where
     the tail index is k, and by far more where draws simply end. `z` are draws (n, D) of all chains.
@@ -157,12 +154,7 @@ def rise_of_search(arrays: Mapping[str, FloatArray], names: Sequence[str]) -> Fi
 
 
 def rising_mass(density: Density, z: FloatArray, names: Sequence[str]) -> Findings:
-    """Whether the mass of the posterior still rises far beyond all draws.
-
-    A narrow place may have any density; what counts is density times width. Draws that climb end at
-    a mode, or in a funnel that has the less mass the further one goes. Where it has more, as where
-    a scale shrinks onto identical data, the integral diverges, and the sampler only stopped.
-    """
+    """Whether mass rises far beyond all draws; see :mod:`pymc_tempering.engine.path.divergent`."""
     if (spread := _spread(z)) is None:
         return
     base = GaussianBase(z.mean(axis=0), spread)
