@@ -4,7 +4,6 @@ Blocks are written by the processes that made them; each belongs to one alone, a
 not at all.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,6 @@ from pymc_tempering.errors import DataError, OutputError
 from pymc_tempering.results.files import PARTIAL, write_whole
 
 __all__ = ["BlockFolder", "write_block"]
-
-FORMAT = 1
-"""Number of the layout of a folder; raised with every change of it."""
-
-_ABOUT = "run.json"
-_OURS = "pymc_tempering blocks"
 
 
 def _file(folder: Path, number: int) -> Path:
@@ -44,6 +37,8 @@ def write_block(folder: Path, number: int, tree: Any) -> None:
 class BlockFolder(Folder):
     """A folder of one call, with the blocks that are finished."""
 
+    kind, format = "pymc_tempering blocks", 1
+
     def attach(self, run: Mapping[str, Any]) -> None:
         """Make the folder that of a call, as :func:`.description.describe` says it.
 
@@ -59,8 +54,7 @@ class BlockFolder(Folder):
             for part in self.folder.glob(PARTIAL):
                 part.unlink(missing_ok=True)
             return
-        text = json.dumps({"kind": _OURS, "format": FORMAT, "run": run}, indent=1)
-        write_whole(self.folder / _ABOUT, lambda path: path.write_text(text, encoding="utf-8"))
+        self._describe(run)
 
     def read(self, number: int) -> Any:
         """What a block came to; None where it has not been finished, or its file is damaged."""
@@ -74,23 +68,3 @@ class BlockFolder(Folder):
         """Make an array that is a file of the folder, and is read and written as it is used."""
         path = self.folder / f"draws-{number:03d}.npy"
         return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-
-    def _opened(self) -> dict[str, Any]:
-        path = self.folder / _ABOUT
-        if not path.exists():
-            return {}
-        try:
-            about = json.loads(path.read_text(encoding="utf-8"))
-            kind, number = about["kind"], about["format"]
-            about["run"]["settings"]["random_seed"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"{path} cannot be read as the description of a call ({type(error).__name__}: "
-                f"{error}). Give another path."
-            ) from error
-        if (kind, number) != (_OURS, FORMAT):
-            raise DataError(
-                f"{path} is of kind {kind!r} and format {number}; expected {_OURS!r}, format "
-                f"{FORMAT}. Give another path."
-            )
-        return dict(about)

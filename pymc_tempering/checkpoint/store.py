@@ -3,11 +3,11 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,13 +39,12 @@ from pymc_tempering.results.files import PARTIAL, probe, write_whole
 __all__ = ["Folder", "Kept", "Store", "resumed"]
 
 FORMAT = 11
-"""Number of the layout of a folder; raised with every change of it, or of the coordinates in it."""
+"""Of the folder of a run, see :attr:`Folder.format`."""
 
 _ABOUT = "run.json"
 _FITS = "fits.npz"
 _LOCK = "lock"
 _CHAIN = "chain-"
-_OURS = "pymc_tempering resume"
 
 
 @dataclass(frozen=True)
@@ -107,6 +106,13 @@ def _with_tuples(kept: dict[str, Any]) -> dict[str, Any]:
 class Folder:
     """The folder of one call, open to this process alone until it is closed."""
 
+    kind: str
+    """What its description is called, so that it is not taken for one of another kind."""
+    format: int
+    """Number of its layout; raised with every change of it, or of the coordinates in it."""
+    # settings of the call that are read from it, and what takes them
+    _known: ClassVar[Mapping[str, Callable[[Any], object]]] = {"random_seed": repr}
+
     def __init__(self, path: Any) -> None:
         self.folder = check_folder(path)
         try:
@@ -127,7 +133,38 @@ class Folder:
 
     def _opened(self) -> dict[str, Any]:
         """Read what the folder says of the call that it is of; empty for a new one."""
-        raise NotImplementedError
+        path = self.folder / _ABOUT
+        if not path.exists():
+            return {}
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+            kind, number = about["kind"], int(about["format"])
+            for name, take in self._known.items():
+                take(about["run"]["settings"][name])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(
+                f"{path} cannot be read as the description of a call ({type(error).__name__}: "
+                f"{error}). Give another path; what is in this one cannot be assigned to a model."
+            ) from error
+        if (kind, number) != (self.kind, self.format):
+            raise DataError(
+                f"{path} is of kind {kind!r} and format {number}; this version reads "
+                f"{self.kind!r}, format {self.format}. Call again with the version that started "
+                "it, or give another path."
+            )
+        return dict(about)
+
+    def _describe(self, run: Mapping[str, Any]) -> None:
+        """Write which call the folder is of."""
+        about = {"kind": self.kind, "format": self.format, "run": run}
+        text = json.dumps(about, indent=1)
+        try:
+            write_whole(
+                self.folder / _ABOUT, lambda path: path.write_text(text, encoding="utf-8"),
+                overwrite=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
 
     @property
     def seed(self) -> Any:
@@ -142,6 +179,9 @@ class Folder:
 class Store(Folder):
     """A folder for one run; ``random_seed`` is that of the run: as given, as stored, or drawn."""
 
+    kind, format = "pymc_tempering resume", FORMAT
+    _known: ClassVar = {"random_seed": repr, "draws": int}
+
     def __init__(self, path: Any, random_seed: Any) -> None:
         super().__init__(path)
         self._chains = [p for p in self.folder.glob(f"{_CHAIN}*") if n_kept(p)]
@@ -155,7 +195,7 @@ class Store(Folder):
         for part in self.folder.glob(PARTIAL):
             # of a process that was killed before its chains
             part.unlink(missing_ok=True)
-        about = _read_about(self.folder)
+        about = super()._opened()
         for file in self.folder.rglob("*.npz"):
             refuse_objects(file)
         return about
@@ -181,15 +221,7 @@ class Store(Folder):
             (self.folder / _FITS).unlink(missing_ok=True)
             remove_evaluations(self.folder)
         if not self._chains:
-            about = {"kind": _OURS, "format": FORMAT, "run": run}
-            try:
-                write_whole(
-                    self.folder / _ABOUT,
-                    lambda path: path.write_text(json.dumps(about, indent=1), encoding="utf-8"),
-                    overwrite=True,
-                )
-            except OSError as error:
-                raise _unwritable(self.folder, error) from error
+            self._describe(run)
         step.kept = Kept(self.folder, n_draws)
 
     def check_densities(self, step: Any) -> None:
@@ -275,37 +307,14 @@ def check_folder(path: Any) -> Path:
                 "earlier call with `resume` made, an empty one, or a name that is free."
             )
         write_whole(folder / "probe.npz", probe, publish=False)
+    except OptionError:
+        raise
     except (OSError, RuntimeError) as error:
         raise _unwritable(given, error) from error
     except ValueError as error:
-        if isinstance(error, OptionError):
-            raise
         raise OptionError(f"`resume` is {str(path)!r}, which is no path: {error}") from error
     return folder
 
 
 def _unwritable(folder: Path, error: Exception) -> OptionError:
     return OptionError(f"`resume` is {folder}, which cannot be written: {error}")
-
-
-def _read_about(folder: Path) -> dict[str, Any]:
-    path = folder / _ABOUT
-    if not path.exists():
-        return {}
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        known = about["kind"] == _OURS
-        number = int(about["format"])
-        about["run"]["settings"]["random_seed"], int(about["run"]["settings"]["draws"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(
-            f"{path} cannot be read as the description of a run ({type(error).__name__}: {error}). "
-            "Give another path; the draws in this one cannot be assigned to a model."
-        ) from error
-    if not known or number != FORMAT:
-        raise DataError(
-            f"{path} is of kind {about['kind']!r} and format {number}; this version reads "
-            f"{_OURS!r}, format {FORMAT}. Continue the run with the version that started it, or "
-            "give another path."
-        )
-    return dict(about)

@@ -88,11 +88,11 @@ def check_output(
                 target.lstat()
             target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(target, probe, publish=False)
+    except OptionError:
+        raise
     except (OSError, RuntimeError) as error:
         raise OptionError(f"The output {given} cannot be written: {error}") from error
     except ValueError as error:
-        if isinstance(error, OptionError):
-            raise
         raise OptionError(f"The output {str(path)!r} is no path: {error}") from error
     return target
 

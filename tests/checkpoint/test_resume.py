@@ -430,7 +430,10 @@ def test_another_version_is_named(model, store):
         sample(model, resume=store, **RUN)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"kind": "x", "format": 1}', ""])
+NO_NUMBER = '{"kind": "x", "format": 1, "run": {"settings": {"random_seed": 1, "draws": "a"}}}'
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"kind": "x", "format": 1}', "", NO_NUMBER])
 def test_a_damaged_description(model, store, text):
     (store / "run.json").write_text(text)
     with pytest.raises(DataError, match=r"run\.json cannot be read"):
