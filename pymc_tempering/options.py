@@ -13,7 +13,7 @@ from pymc_tempering.types import FloatArray
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["as_numbers", "check_betas", "check_choice", "check_flag", "check_names",
+__all__ = ["as_numbers", "check_betas", "check_choice", "check_flag", "check_names", "check_nats",
            "check_positive", "check_probability", "check_random_seed", "check_unknown",
            "check_whole", "did_you_mean", "resolve_model"]  # fmt: skip
 
@@ -97,6 +97,14 @@ def check_probability(name: str, value: Any) -> float:
         percent = number and 1.0 < value < 100.0
         hint = f" For {value:g} % write {value / 100:g}." if percent else ""
         raise OptionError(f"`{name}` is {value!r}; expected a number between 0 and 1.{hint}")
+    return float(value)
+
+
+def check_nats(name: str, value: Any, more: str) -> float:
+    """Refuse a value that is not a finite number; `more` ends the sentence that says so."""
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if isinstance(value, bool) or not number or not np.isfinite(value):
+        raise OptionError(f"`{name}` is {value!r}; expected a finite number of nats{more}")
     return float(value)
 
 

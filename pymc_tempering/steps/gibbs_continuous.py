@@ -11,7 +11,7 @@ from pymc_tempering.engine.ensembles.pair_scans import continuous_scans
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
-from pymc_tempering.options import check_choice, check_positive, check_unknown
+from pymc_tempering.options import check_choice, check_nats, check_positive, check_unknown
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.schedule.weights import bias_for_equal_pieces
 from pymc_tempering.steps.arguments import explorer_settings
@@ -167,9 +167,4 @@ def _check_log_zeta(log_zeta: float | str) -> float | None:
     if isinstance(log_zeta, str):
         check_choice("log_zeta", log_zeta, ("adapt",))
         return None
-    number = isinstance(log_zeta, int | float | np.integer | np.floating)
-    if isinstance(log_zeta, bool) or not number or not np.isfinite(log_zeta):
-        raise OptionError(
-            f"`log_zeta` is {log_zeta!r}; expected a finite number of nats or 'adapt'."
-        )
-    return float(log_zeta)
+    return check_nats("log_zeta", log_zeta, " or 'adapt'.")

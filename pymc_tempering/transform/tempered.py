@@ -17,7 +17,7 @@ from pymc_tempering.errors import BaseError, ModelError, OptionError
 from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.options import check_random_seed, resolve_model
+from pymc_tempering.options import check_nats, check_random_seed, resolve_model
 from pymc_tempering.progress import phases
 from pymc_tempering.references.fit import base_from_draws
 from pymc_tempering.references.own import check_gaussian
@@ -143,13 +143,8 @@ def temper(
 
 def _check_bias(log_zeta: Any, bias: Any) -> Bias | None:
     if log_zeta is not None:
-        number = isinstance(log_zeta, int | float | np.integer | np.floating)
-        if isinstance(log_zeta, bool) or not number or not np.isfinite(log_zeta):
-            raise OptionError(
-                f"`log_zeta` is {log_zeta!r}; expected a finite number of nats, a guess of log Z. "
-                "Leave it out to have the bias found by a pilot run."
-            )
-        return Bias.linear(float(log_zeta))
+        more = ", a guess of log Z. Leave it out to have the bias found by a pilot run."
+        return Bias.linear(check_nats("log_zeta", log_zeta, more))
     if bias is None or isinstance(bias, Bias):
         return bias
     if not isinstance(bias, tuple | list) or len(bias) != 2:
