@@ -1,7 +1,7 @@
 """Chains of several runs put together, and chains refused that are copies of one another."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from pymc_tempering.results.identity import (
 from pymc_tempering.results.schema import SAMPLE_STATS
 from pymc_tempering.types import FloatArray
 
-__all__ = ["check_distinct_chains", "concat_chains", "pad_ladder"]
+__all__ = ["check_distinct_chains", "concat_chains", "pad_ladder", "side_by_side"]
 
 # what random numbers decide, by method; times and counts may coincide or differ for other reasons
 _RANDOM = ("delta", "target_delta", "beta", "log_weight_forward", "lp")
@@ -75,18 +75,20 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
             dim: max(run[name].dataset.sizes.get(dim, 0) for run in runs)
             for dim in may_differ & {"level", "scan"}
         }
-        parts = [
-            pad_ladder(run[name].to_dataset(), most).drop_vars("chain", errors="ignore")
-            for run in runs
-        ]
-        whole = xr.concat(parts, dim="chain", combine_attrs="override")
-        groups[f"/{name}"] = whole.assign_coords(chain=np.arange(whole.sizes["chain"]))
+        groups[f"/{name}"] = side_by_side(pad_ladder(run[name].to_dataset(), most) for run in runs)
     together = xr.DataTree.from_dict(groups)
     if any(recorded_identity(run) is None for run in runs):
         together = with_identity(together, None)
     # after levels were padded: a run and its file differ in the levels that they have room for
     check_distinct_chains(read_statistics(together), names)
     return together
+
+
+def side_by_side(parts: Iterable[xr.Dataset]) -> xr.Dataset:
+    """Chains of several data sets in one, numbered in order."""
+    unnumbered = [part.drop_vars("chain", errors="ignore") for part in parts]
+    whole = xr.concat(unnumbered, dim="chain", combine_attrs="override")
+    return whole.assign_coords(chain=np.arange(whole.sizes["chain"]))
 
 
 def _check_runs(runs: Any) -> list[xr.DataTree]:

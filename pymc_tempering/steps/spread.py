@@ -11,6 +11,7 @@ from pymc.util import get_random_generator
 
 from pymc_tempering.errors import OptionError, WorkerError
 from pymc_tempering.progress import phases
+from pymc_tempering.results.concat import side_by_side
 from pymc_tempering.steps.executors import Lost, run_tasks
 
 _log = logging.getLogger("pymc")
@@ -102,12 +103,7 @@ def _side_by_side(runs: list[xr.DataTree]) -> xr.DataTree:
         if "draw" in node.dataset.dims:
             shortest = slice(min(part.sizes["draw"] for part in parts))
             parts = [part.isel(draw=shortest) for part in parts]
-        whole = xr.concat(
-            [part.drop_vars("chain", errors="ignore") for part in parts],
-            dim="chain",
-            combine_attrs="override",
-        )
-        groups[name] = whole.assign_coords(chain=np.arange(len(parts)))
+        groups[name] = side_by_side(parts)
     together = xr.DataTree.from_dict(groups)
     together.attrs = runs[0].attrs
     return together
