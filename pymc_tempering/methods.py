@@ -112,8 +112,6 @@ AUTO = "pt"
 """What "auto" takes: parallel tempering, the cheapest for a given error on 12 of 13 reference
 problems and second on the other (``benchmarks/agreement.py``), so the rule has no branches."""
 
-_BY_CODE = {row.code: row for row in _ROWS}
-
 
 def resolve_method(name: str) -> Method:
     """Return the method that will run, with "auto" resolved.
@@ -135,4 +133,4 @@ def method_of_code(code: int) -> Method | None:
     >>> method_of_code(METHODS["st"].code).name, method_of_code(-1)
     ('st', None)
     """
-    return _BY_CODE.get(int(code))
+    return next((row for row in _ROWS if row.code == int(code)), None)

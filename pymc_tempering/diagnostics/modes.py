@@ -134,11 +134,10 @@ def modes(
 
 
 def _posterior(tree: xr.DataTree) -> xr.Dataset:
-    groups = sorted(map(str, tree.children))
     if "posterior" not in tree.children:
         raise DataError(
-            f"The DataTree has the groups {groups} but no `posterior`; pass the result of "
-            "`pm.sample` or `pymc_tempering.sample`."
+            f"The DataTree has the groups {sorted(map(str, tree.children))} but no `posterior`; "
+            "pass the result of `pm.sample` or `pymc_tempering.sample`."
         )
     posterior = tree["posterior"].to_dataset()
     least = 4  # draws: an error of a share needs halves of two
