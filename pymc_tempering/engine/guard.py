@@ -193,9 +193,8 @@ def raise_failure() -> None:
 def density_guard() -> Iterator[None]:
     """Surround compiled code that evaluates densities; also as a decorator. May be nested.
 
-    Ctrl-C ends the code within milliseconds (:class:`Watch`), and what Python code of
-    the model raised is raised here, as a DensityError from it. Results of code that was ended like
-    this mean nothing, and always an exception follows.
+    Ctrl-C ends the code within milliseconds (:class:`Watch`), and what Python code of the model
+    raised is raised here, as a DensityError from it.
     """
     with Watch():
         try:

@@ -1,8 +1,7 @@
 """Digest of what a PyTensor graph computes: equal for the same function, in every process.
 
 The digest of a node is one of its operation and of the digests of its inputs, so that neither the
-order in which nodes were made nor what they are called enters. Arrays enter by content, read when
-the digest is asked for: whoever holds one may have changed it in place.
+order in which nodes were made nor what they are called enters. Arrays enter by content.
 """
 
 import hashlib

@@ -84,8 +84,7 @@ def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
     searched for, and stands for all. ``sources`` are those of :data:`.sources.SOURCES` that are
     used. Fits with a mass that many nats below the best, ``negligible``, are left out. ``known`` is
     a fit of the mode at the start, and ``known_to`` are bits of the searches to which it is. Raises
-    BaseError if no start
-    has a finite density, or no fit succeeded.
+    BaseError if no start has a finite density, or no fit succeeded.
     """
     start = start_inside(density, start, rng)
     survey = Survey(density, rng, effort, report)

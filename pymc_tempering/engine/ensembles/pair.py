@@ -42,8 +42,7 @@ class TemperedPair(Ensemble):
 
     ``betas`` are the knots of the bias, or the levels of simulated tempering, for which the grid is
     the same. Replicas start at `z` and `y`, points (D,) of finite density, with a bias and `scales`
-    (n_grid,).
-    `level_update` is a position in :data:`.pair_scans.LEVEL_UPDATES`.
+    (n_grid,). `level_update` is a position in :data:`.pair_scans.LEVEL_UPDATES`.
     """
 
     _changing = ("coordinates", "betas", "bias", "grid", "scales", "dual_averaging", "u", "holder",

@@ -39,8 +39,7 @@ class Check:
     """For the page of diagnostics: what it means and why it matters."""
     remedy: str
     run: Callable[[AtHand], Findings] | None = None
-    """None where another function looks (`modes`, `compare`,
-    `average`, `prior_sensitivity`)."""
+    """None where another function looks (`modes`, `compare`, `average`, `prior_sensitivity`)."""
     needs: tuple[str, ...] = ()
     """Attributes of the run that ``run`` reads. It runs where they are at hand."""
     lasting: bool = False

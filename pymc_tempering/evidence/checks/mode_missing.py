@@ -114,10 +114,7 @@ def legs_disagree(
 
 
 def few_restarts(arrays: Mapping[str, FloatArray]) -> Findings:
-    """Chains without a round trip, or with few arrivals at the target from the base.
-
-    One journey shows that there is a path, not how much lies at its end.
-    """
+    """Chains without a round trip, or with few arrivals at the target from the base."""
     round_trips = arrays.get("n_round_trips", np.empty(0))
     restarts = arrays.get("n_tempered_restarts", np.empty(0))
     idle = np.flatnonzero(round_trips < 1).tolist()

@@ -59,10 +59,7 @@ def runaway_flat_variables(run: AtHand) -> Findings:
 
 
 def wide_priors(model: pm.Model, posterior: xr.Dataset) -> Findings:
-    """Priors a thousand times as wide as the posterior, by the interquartile range of a variable.
-
-    Log Z is then mostly about the width of the prior.
-    """
+    """Priors a thousand times as wide as the posterior, by interquartile ranges."""
     wide: dict[str, float] = {}
     sampled = [rv for rv in model.free_RVs if rv.name in posterior and posterior[rv.name].size]
     # the quartiles of a handful of draws are no width, and those of one draw coincide

@@ -190,10 +190,7 @@ def _rising(name: str, rises: Sequence[float]) -> Finding:
 
 
 def plateau(density: Density, z: FloatArray, names: Sequence[str]) -> Findings:
-    """Whether the density lasts along a coordinate, so that its integral diverges.
-
-    As of a scale with a flat prior and a single observation, on the scale of its logarithm.
-    """
+    """Whether the density lasts along a coordinate, so that its integral diverges."""
     if (spread := _spread(z)) is None:
         return
     centre = np.median(z, axis=0)
