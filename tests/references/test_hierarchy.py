@@ -473,7 +473,7 @@ def ring() -> pm.Model:
 def test_the_factor_is_that_of_the_precision(build, n_hubs, node, monkeypatch):
     """Also at a node where Newton's steps begin with the factor of another."""
     # so that the mean of two levels is a local
-    monkeypatch.setattr(structure_module, "MANY_GLOBALS", 7)
+    monkeypatch.setattr(structure_module, "MANY_GLOBALS", 6)
     density = compile_density(build())
     (structure,) = [one for one in structures_of(density)[0] if len(one.globals) == 2]
     assert structure.factor.filled.any()
