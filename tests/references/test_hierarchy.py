@@ -550,7 +550,7 @@ def chain_of_counts() -> pm.Model:
 def test_the_slope_of_the_marginal_density_is_that_of_differences(build, monkeypatch):
     """Of a log determinant whose own slope is far from 0, in each of the ways to find it."""
     # so that means and slopes are locals, of counts too
-    monkeypatch.setattr(structure_module, "MANY_GLOBALS", 7)
+    monkeypatch.setattr(structure_module, "MANY_GLOBALS", 6)
     monkeypatch.setattr(structure_module, "MOST_CURVED", np.inf)
     density = compile_density(build())
     structure = max(structures_of(density)[0], key=lambda one: one.factor.rows.size)
