@@ -7,8 +7,9 @@ import pytest
 
 from pymc_tempering.engine.path import divergent
 from pymc_tempering.engine.path.climb import climb
-from pymc_tempering.engine.path.divergent import rise_beyond
+from pymc_tempering.engine.path.divergent import first_rise, rise_beyond
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.noise import n_evaluations
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.model.compile import compile_density
 
@@ -90,3 +91,11 @@ def test_a_place_that_was_not_climbed_says_nothing(monkeypatch):
     assert rise_beyond(density, NEAR, end).nats == pytest.approx((3.0, 3.0), abs=0.2)
     monkeypatch.setattr(divergent, "climb", short_of_the_top)
     assert rise_beyond(density, NEAR, end).coordinate == -1
+
+
+@pytest.mark.parametrize("far", [-9.0, -29.0])
+def test_looks_for_rounding_noise_on_the_way_are_counted(far):
+    density = shrinking_scale()
+    end = along_x(density, far)
+    alone = rise_beyond(density, NEAR, end).n_gradients
+    assert first_rise(density, NEAR, [end]).n_gradients == alone + n_evaluations(end)
