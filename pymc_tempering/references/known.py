@@ -86,13 +86,11 @@ def _fall_like(falls: FloatArray, squares: FloatArray, dim: int) -> tuple[float,
     """
     # beyond the dimensions; the last is the Gaussian
     tails = dim + np.append(np.geomspace(1.0, 1e4, 81), np.inf)[:, None]
-    twice = 2.0 * falls[falls > 0.0]
+    twice = 2.0 * falls
     share = twice / tails
     # log(tail (exp(share) - 1)), for share beyond all exponents too
     finite = np.log(tails) + share + np.log(-np.expm1(-share))
-    logs = np.where(np.isinf(tails), np.log(twice), finite) - np.log(squares[falls > 0.0])
-    # nanquantile of rows is a loop of Python
-    logs = logs[:, ~np.isnan(logs).any(axis=0)]
+    logs = np.where(np.isinf(tails), np.log(twice), finite) - np.log(squares)
     low, middle, high = np.quantile(logs, [0.25, 0.5, 0.75], axis=1)
     best = int(np.argmin(high - low))
     return float(np.exp(middle[best])), float(tails[best, 0])
@@ -141,10 +139,13 @@ class KnownModes:
         u *= _RADII[:, None] * np.sqrt(fit.dim) / np.linalg.norm(u, axis=1)[:, None]
         there = evaluated(self._density, fit.from_base(u))
         self.n_gradients += len(u)
-        falls, squares = height - there.values, (fit.to_base(there.points) ** 2).sum(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            falls, squares = height - there.values, (fit.to_base(there.points) ** 2).sum(axis=1)
+        # of a scale like 1e-200 there are no squares
+        tell = (falls > 0.0) & (squares > 0.0) & np.isfinite(squares)
         # fewer tell nothing
-        enough = (falls > 0.0).sum() > len(_RADII) // 2
-        return _fall_like(falls, squares, fit.dim) if enough else (1.0, np.inf)
+        enough = tell.sum() > len(_RADII) // 2
+        return _fall_like(falls[tell], squares[tell], fit.dim) if enough else (1.0, np.inf)
 
     # far out squares are beyond all numbers, and such starts belong to no mode
     @np.errstate(over="ignore", invalid="ignore")
