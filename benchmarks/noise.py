@@ -2,18 +2,21 @@
 
     python benchmarks/noise.py
     python benchmarks/noise.py --models beta_binomial --seeds 2
+    python benchmarks/noise.py --looks
 
 Ten models with heavy-tailed priors on arguments of ``gammaln``, ``betaln`` and ``log1p``, beyond
 1e15 of which the log likelihood is rounding noise. Each has a likelihood with a limit, so that no
 data keep the argument from there. Beside log Z: by quadrature over the logarithms of the variables
 up to 1e8, where arithmetic is good, and the largest log likelihood there. "above" are numbers
-larger than that.
+larger than that. With ``--looks``: how many places beyond the noise each number of mirrored copies
+misses, and how many it takes for noise that are nearer than any.
 """
 
 import argparse
 import logging
 import warnings
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pymc as pm
@@ -23,6 +26,7 @@ from pymc.distributions.dist_math import betaln
 from scipy.special import logsumexp
 
 import pymc_tempering as pm_temper
+from pymc_tempering.engine.path import noise
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.powered import PoweredModel
 
@@ -129,15 +133,44 @@ def study(write, n_seeds):
     return row, n_above
 
 
+def looks(chosen):
+    """Places missed, and taken for noise, by pairs of copies at each place on the way from zero."""
+    rng, counts, totals = np.random.default_rng(0), Counter(), Counter()
+    for write in chosen:
+        density = compile_density(built(write))
+        for _ in range(40):
+            z, k = density.start.copy(), rng.integers(density.dim)
+            if density.dim > 1 and rng.random() < 0.5:
+                z += rng.normal(size=density.dim)
+            far, near = z.copy(), z.copy()
+            far[k], near[k] = rng.uniform(34.5, 80.0), rng.uniform(20.0, 28.0)
+            with mock.patch.object(noise, "_CLOSER", 0.98):
+                beyond = noise.is_noise(density, far)
+            totals.update(far=beyond, near=1)
+            for pairs in (6, 4, 3, 2, 1):
+                with mock.patch.object(noise, "_N_PAIRS_ON_WAY", pairs):
+                    counts["far", pairs] += beyond and not noise.is_noise(density, far)
+                    counts["near", pairs] += noise.is_noise(density, near)
+    table(
+        "looks for noise",
+        ("pairs", f"missed of {totals['far']}", f"taken for noise of {totals['near']}"),
+        [(pairs, counts["far", pairs], counts["near", pairs]) for pairs in (6, 4, 3, 2, 1)],
+    )
+
+
 def main():
     """Print a row for each model."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--models", default=",".join(write.__name__ for write in MODELS))
     parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--looks", action="store_true", help="only what looks for noise miss")
     args = parser.parse_args()
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
     chosen = [write for write in MODELS if write.__name__ in args.models.split(",")]
+    if args.looks:
+        looks(chosen)
+        return
     rows, counts = zip(*(study(write, args.seeds) for write in chosen), strict=True)
     header = ["model", "log Z", "largest log likelihood", "estimates", "above",
               "10^3 gradients at most", "said"]  # fmt: skip

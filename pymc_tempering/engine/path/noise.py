@@ -18,7 +18,8 @@ MAX_JITTER = 0.1
 """nats, as a standard deviation: the mean density is then wrong by half its square, 0.005 nats."""
 
 # Mirrored copies: a deviation from six is known to a third. On the way from zero, where one place
-# after the other can tell, with three as few are missed as with six: of 280 none (two 3, one 27).
+# after the other can tell, three miss as few as six: 5 of 285, two 7, one 27
+# (benchmarks/noise.py --looks, 2026-11-30).
 _N_PAIRS, _N_PAIRS_ON_WAY = 6, 3
 
 NOISE_FREE = 20.0
