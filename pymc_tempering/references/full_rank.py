@@ -91,7 +91,7 @@ def fit_gaussian(  # noqa: C901 - draws, regression, and each way to end
         if not (np.isfinite(scale).all() and np.isfinite(mean).all()):
             return start, n_gradients
         here = GaussianBase(mean, np.tril(scale) if full else scale)
-        if same := next((fit for fit in known if _divergence(here, fit) <= FAIR), None):
+        if same := next((fit for fit in known if _divergence(here, fit, FAIR) <= FAIR), None):
             return same, n_gradients
         # the Gaussian is the target itself
         if float(delta.var()) < 1e-6 and inside.all():
@@ -99,11 +99,17 @@ def fit_gaussian(  # noqa: C901 - draws, regression, and each way to end
     return GaussianBase(mean, np.tril(scale) if full else scale), n_gradients
 
 
-def _divergence(a: GaussianBase, b: GaussianBase) -> float:
-    """Kullback-Leibler divergence of Gaussians from a to b, in nats."""
+def _divergence(a: GaussianBase, b: GaussianBase, bound: float = np.inf) -> float:
+    """Kullback-Leibler divergence of Gaussians from a to b, in nats.
+
+    What the means make of it alone, where that is beyond a bound.
+    """
+    squares = float((b.to_base(a.mean[None]) ** 2).sum())
+    if 0.5 * squares > bound:
+        return 0.5 * squares
     both = a.is_diagonal and b.is_diagonal
     spread = a.scale / b.scale if both else b.to_base(b.mean + a.matrix.T)
-    squares = (b.to_base(a.mean[None]) ** 2).sum() + (spread**2).sum()
+    squares += (spread**2).sum()
     return float(0.5 * (squares - a.dim) + b.log_det_scale - a.log_det_scale)
 
 

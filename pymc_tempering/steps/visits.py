@@ -82,11 +82,13 @@ class Visits(Stateful):
         if self.orbit is not None:
             means = np.array([mode.mean for mode in self.modes])
             z, _ = self.orbit.nearest(z, means, self.modes[0])
+        # most draws are of modes that had one before
+        if owner([self.modes[i] for i in np.flatnonzero(~self.visited)], z)[0] < 0:
+            return
         around = [i for i, mode in enumerate(self.modes) if owner([mode], z)[0] == 0]
-        if around:
-            modes = [self.modes[i] for i in around]
-            logs = np.array([(m.log_zeta or 0.0) + m.log_density(z)[0] for m in modes])
-            self.visited[around] |= logs >= logsumexp(logs) - np.log(20.0)
+        modes = [self.modes[i] for i in around]
+        logs = np.array([(m.log_zeta or 0.0) + m.log_density(z)[0] for m in modes])
+        self.visited[around] |= logs >= logsumexp(logs) - np.log(20.0)
 
     def look(self, density: Density, left: float = np.inf) -> int:
         """Ascend from draws towards poorly fitted modes, and return the gradients it took.
