@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve
 from scipy.optimize import minimize
 
 from pymc_tempering.engine.guard import density_guard
@@ -39,7 +40,8 @@ from pymc_tempering.references.prepared import SEARCHES
 from pymc_tempering.references.quality import COARSE, LADDER, N_MANY, TRIMMED, trimmed_variance
 from pymc_tempering.types import FloatArray
 
-__all__ = ["ConditionalFit", "Draws", "conditional_fit", "continued", "least_variance", "mend"]
+__all__ = ["ConditionalFit", "Draws", "conditional_fit", "continued", "draws_to_mend",
+           "least_variance", "mend"]  # fmt: skip
 
 _PASSES = 2
 """Sets of nodes, the second where the map from the first has draws; one of many globals. Those that
@@ -279,16 +281,20 @@ class Draws(NamedTuple):
         return cls(u[fine], log_weights[fine], (grads + u)[fine])
 
 
+def draws_to_mend(made: ConditionalMap) -> list[int]:
+    """Draws of each round of :func:`mend`, six for each feature that there is to regress on."""
+    k = made.n_globals
+    products = k * (k + 1) // 2 if made.laws.bend.size else 0
+    return [2 * max(128, 3 * (1 + k + n)) for n in (0, *[products] * (_ROUNDS - 1))]
+
+
 def mend(
     density: Density, made: ConditionalMap, rng: np.random.Generator
 ) -> tuple[ConditionalMap, int]:
     """Mend the laws of the residuals by gradients at draws of the map, and the gradients of it."""
-    k = made.n_globals
-    n_features = 1 + k + k * (k + 1) // 2
     bends = made.laws.bend.size > 0
-    n_draws = 2 * max(128, 3 * (n_features if bends else 1 + k))
     n_gradients, before = 0, made
-    for n_done in range(_ROUNDS):
+    for n_done, n_draws in enumerate(draws_to_mend(made)):
         draws = Draws.of(density, made, rng, n_draws)
         n_gradients += n_draws
         if len(draws.u) < n_draws // 2:
@@ -331,7 +337,8 @@ def _step(made: ConditionalMap, u: FloatArray, scores: FloatArray, *, bends: boo
     first, second = np.tril_indices(k)
     pairs = u[:, first] * u[:, second] - (first == second)
     design = np.column_stack([np.ones(len(u)), u[:, :k], *([pairs] if bends else [])])
-    coefficients = np.linalg.lstsq(design, scores[:, :k])[0]
+    gram = design.T @ design + 1e-9 * np.eye(len(design.T))
+    coefficients = solve(gram, design.T @ scores[:, :k], assume_a="pos")
     slopes = 0.5 * (coefficients[1 : k + 1] + coefficients[1 : k + 1].T)
     eigenvalues, vectors = np.linalg.eigh(slopes)
     eigenvalues = _bounded(eigenvalues)

@@ -22,7 +22,12 @@ from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.normal_locals import NormalLocals, through_normal
 from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure, structures_of
-from pymc_tempering.references.conditional import ConditionalFit, conditional_fit, continued
+from pymc_tempering.references.conditional import (
+    ConditionalFit,
+    conditional_fit,
+    continued,
+    draws_to_mend,
+)
 from pymc_tempering.references.local import combine_local_bases, with_images
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.nodes import Ridges, alone, ridges_by_nested
@@ -205,7 +210,10 @@ class Hierarchy(NamedTuple):
             made = cls(mapped, structure, found.map, max(found.variance, seen))
             gains = not maps or made.variance < maps[-1].variance
             maps.append(made)
-            if not n_left or not gains or made.variance <= COARSE or n_gradients > most:
+            # with products of many globals a fit takes as much as a run from a fair map
+            is_dear = sum(draws_to_mend(found.map)) > SEARCHES["default"].n_for_one_mode
+            enough = LADDER if is_dear else COARSE
+            if not n_left or not gains or made.variance <= enough or n_gradients > most:
                 break
             z, left = found.map.from_base(u), most - n_gradients
             is_elsewhere = made.variance > _MOST and len(structure.globals) > MANY_GLOBALS
