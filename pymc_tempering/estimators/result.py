@@ -161,9 +161,10 @@ class LogZEstimate:
     def mass_missing(self) -> bool:
         """Whether a warning says that a mode may be missing: then log Z is a lower bound at best.
 
-        The standard error knows nothing of it, and no print shows more digits than that leaves.
+        The standard error knows nothing of it, and no print shows more digits than that leaves. No
+        log Z is no bound.
         """
-        return any(warning.mass_missing for warning in self.warnings)
+        return not np.isnan(self.log_z) and any(w.mass_missing for w in self.warnings)
 
     def interval(self, prob: float = 0.95) -> tuple[float, float]:
         """Return the central interval that covers log Z with probability `prob`.

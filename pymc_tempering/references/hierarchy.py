@@ -58,11 +58,16 @@ tail, and said 23 for 2 to 3. And of that from which local scales are taken: aft
 a horseshoe was not there yet."""
 
 _MOST = 2.0 * LADDER
-"""V beyond which a map is refused. Short runs say 7 to 11 of one of `irt_3`, which saves most of
-its time, 12 and 14 of probabilities in 30 groups, where a map saves half to two thirds, and 15 to
-350 of those of `capture_recapture` with one and two globals, beside 3 of that with three. With 21
-`two_topics` takes twice its time. Of eight groups, with globals a fifth as wide as they should be,
-they say 8 to 31, and draws take 28,000 gradients; with a seventh, 12 to 32 and 600,000."""
+"""V beyond which a map is the last resort. Short runs say 7 to 11 of one of `irt_3`, which saves
+most of its time, 12 and 14 of probabilities in 30 groups, where a map saves half to two thirds, and
+15 to 350 of those of `capture_recapture` with one and two globals, beside 3 of that with three. Of
+eight groups, with globals a fifth as wide as they should be, they say 8 to 31, and draws take
+28,000 gradients; with a seventh, 12 to 32 and 600,000."""
+
+_LAST = 8.0 * _MOST
+"""V beyond which there is none. With maps of 20 to 98 of four tables of shares, most of whose
+counts are 0, log Z is right for .5 to 1.6 million gradients. Without, chains of two of them, 3 to 4
+million each, were 9 nats apart and more."""
 
 _MOST_CONTINUED = 2
 """Times that a map is fitted to where a run of its own has been."""
@@ -98,17 +103,18 @@ class Hierarchy(NamedTuple):
         if density.no_gradient or density.calls_python:
             return None, 0
         found, n_gradients = cls._as_it_is(density)
-        if found is not None:
+        if found is not None and found.variance <= _MOST:
             return found, n_gradients
         try:
             other = density.non_centred
         # what cannot be written so is sampled as it is
         except ModelError:
-            return None, n_gradients
+            return found, n_gradients
         if other is None or other.no_gradient or other.calls_python:
-            return None, n_gradients
-        found, n = cls._as_it_is(other)
-        return found, n_gradients + n
+            return found, n_gradients
+        rewritten, n = cls._as_it_is(other)
+        both = [made for made in (found, rewritten) if made is not None]
+        return min(both, key=lambda made: made.variance, default=None), n_gradients + n
 
     @classmethod
     def _as_it_is(cls, density: CompiledDensity) -> "tuple[Hierarchy | None, int]":
@@ -128,7 +134,7 @@ class Hierarchy(NamedTuple):
                 continue
             n_gradients += found.n_gradients
             most = effort.n_gradients - n_gradients
-            least = _MOST if best is None else best.variance
+            least = _LAST if best is None else best.variance
             if found.map is None or (best is not None and found.variance > least):
                 continue
             left = effort.n_for_seldom - n_gradients
@@ -144,7 +150,8 @@ class Hierarchy(NamedTuple):
                     continue
             best = made
             # a path of few levels gains little from others, and maps of many globals are dear
-            if best.variance <= COARSE or len(structure.globals) > MOST_BENT:
+            many = len(structure.globals) > MOST_BENT
+            if best.variance <= (_MOST if many else COARSE):
                 break
         return best, n_gradients
 
@@ -159,7 +166,7 @@ class Hierarchy(NamedTuple):
         if found.variance <= _MOST or len(structure.globals) > MANY_GLOBALS:
             made, n_gradients = cls._judged(density, structure, found, rng, most)
         near = found.map if made is None else made.map
-        is_used = made is not None and made.variance <= _MOST
+        is_used = made is not None and made.variance <= _LAST
         assert isinstance(near, ConditionalMap)
         normal, n = normal_locals_of(density, structure, near, rng, most - n_gradients)
         n_gradients += n
@@ -176,7 +183,9 @@ class Hierarchy(NamedTuple):
         if is_used and ridges is not None:
             n_gradients += ridges.highest.size
             is_used = ridges.mass_missed(density, near, rng) <= TRIMMED
-        if is_used:
+        is_poor = made is not None and made.variance > _MOST
+        # a poor map may lack mass that nobody has looked for
+        if is_used and not (is_poor and (normal is not None or ridges is None)):
             return made, n_gradients
         if normal is None or ridges is None:
             return None, n_gradients

@@ -1,5 +1,7 @@
 """No print of an estimate has digits that its own warnings contradict."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -41,3 +43,9 @@ def test_everywhere_else():
     assert printed["Bayes factor"] == (
         "log BF = -2.5 nats, error unknown: a mode of b may be missing"
     )
+
+
+def test_what_has_no_number_is_no_bound():
+    none = replace(estimate(np.nan, "mode_missing"), se=np.nan)
+    assert repr(none).split("\n")[0] == "log Z = nan, error unknown (pt, mbar, 4 chains)"
+    assert _estimates(none)[0] == ("combined (pt, mbar)", "\N{EN DASH}", "\N{EN DASH}")

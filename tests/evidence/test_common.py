@@ -131,6 +131,21 @@ def test_chains_that_say_different_things_have_no_mean(rng, values):
     np.testing.assert_allclose(diagnostic.measured["log_z"]["log_z_chain"], values, atol=0.3)
 
 
+def test_chains_without_a_round_trip_are_not_explained_by_their_errors(rng):
+    """Stuck at a top, they say too much, as of shares of 20 sites, and it is no lower bound."""
+    given = parts([-95.3, -99.6, -90.4, -94.7], rng, sd=70.0)
+    stuck = replace(given, arrays={"n_round_trips": np.zeros(4)})
+    estimate = combine(stuck, "x")
+    assert np.isnan([estimate.log_z, estimate.se]).all()
+    found = {w.code: w for w in estimate.warnings}
+    assert "none had a round trip" in str(found["chains_disagree"])
+    one = replace(given, arrays={"n_round_trips": np.array([0.0, 0.0, 1.0, 0.0])})
+    assert combine(one, "x").log_z == pytest.approx(given.log_z.mean())
+    # a mean of chains less than a nat apart stays
+    near = replace(parts([-0.2, 0.2], rng, sd=0.1), arrays={"n_round_trips": np.zeros(2)})
+    assert combine(near, "x").log_z == pytest.approx(near.log_z.mean())
+
+
 def test_no_chain_is_left_out_where_its_weights_explain_it(rng):
     """Log-normal weights of which some chains lack the largest, 1000 runs: errors know of it.
 
