@@ -40,8 +40,7 @@ from pymc_tempering.references.prepared import SEARCHES
 from pymc_tempering.references.quality import COARSE, LADDER, N_MANY, TRIMMED, trimmed_variance
 from pymc_tempering.types import FloatArray
 
-__all__ = ["ConditionalFit", "Draws", "conditional_fit", "continued", "draws_to_mend",
-           "least_variance", "mend"]  # fmt: skip
+__all__ = ["ConditionalFit", "Draws", "conditional_fit", "continued", "least_variance", "mend"]
 
 _PASSES = 2
 """Sets of nodes, the second where the map from the first has draws; one of many globals. Those that
@@ -71,6 +70,11 @@ class ConditionalFit(NamedTuple):
     variance: float
     n_gradients: int
     solved: Conditionals | None = None
+
+    @property
+    def n_to_mend(self) -> int:
+        """Gradients of mending the map once more."""
+        return 0 if self.map is None else sum(_draws_to_mend(self.map))
 
 
 def conditional_fit(
@@ -281,7 +285,7 @@ class Draws(NamedTuple):
         return cls(u[fine], log_weights[fine], (grads + u)[fine])
 
 
-def draws_to_mend(made: ConditionalMap) -> list[int]:
+def _draws_to_mend(made: ConditionalMap) -> list[int]:
     """Draws of each round of :func:`mend`, six for each feature that there is to regress on."""
     k = made.n_globals
     products = k * (k + 1) // 2 if made.laws.bend.size else 0
@@ -294,7 +298,7 @@ def mend(
     """Mend the laws of the residuals by gradients at draws of the map, and the gradients of it."""
     bends = made.laws.bend.size > 0
     n_gradients, before = 0, made
-    for n_done, n_draws in enumerate(draws_to_mend(made)):
+    for n_done, n_draws in enumerate(_draws_to_mend(made)):
         draws = Draws.of(density, made, rng, n_draws)
         n_gradients += n_draws
         if len(draws.u) < n_draws // 2:

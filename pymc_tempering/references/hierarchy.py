@@ -22,12 +22,7 @@ from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.normal_locals import NormalLocals, through_normal
 from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure, structures_of
-from pymc_tempering.references.conditional import (
-    ConditionalFit,
-    conditional_fit,
-    continued,
-    draws_to_mend,
-)
+from pymc_tempering.references.conditional import ConditionalFit, conditional_fit, continued
 from pymc_tempering.references.local import combine_local_bases, with_images
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.nodes import Ridges, alone, ridges_by_nested
@@ -65,9 +60,8 @@ eight groups, with globals a fifth as wide as they should be, they say 8 to 31, 
 28,000 gradients; with a seventh, 12 to 32 and 600,000."""
 
 _LAST = 8.0 * _MOST
-"""V beyond which there is none. With maps of 20 to 98 of four tables of shares, most of whose
-counts are 0, log Z is right for .5 to 1.6 million gradients. Without, chains of two of them, 3 to 4
-million each, were 9 nats apart and more."""
+"""V beyond which there is none. With 20 to 98 of four tables of shares, where most counts are 0,
+log Z is right for .4 to 1.5 million gradients, and without a map 9 nats off for 3 to 4."""
 
 _MOST_CONTINUED = 2
 """Times that a map is fitted to where a run of its own has been."""
@@ -150,8 +144,7 @@ class Hierarchy(NamedTuple):
                     continue
             best = made
             # a path of few levels gains little from others, and maps of many globals are dear
-            many = len(structure.globals) > MOST_BENT
-            if best.variance <= (_MOST if many else COARSE):
+            if best.variance <= (_MOST if len(structure.globals) > MOST_BENT else COARSE):
                 break
         return best, n_gradients
 
@@ -207,8 +200,8 @@ class Hierarchy(NamedTuple):
         Of `volatility_vague` V was 9 to 66, since a tenth of the mass is where two globals are far
         out at once, and there were no nodes. A good enough map is kept where it is not halved:
         with another of `capture_recapture`, 2.1 for 3.5, errors of log Z were three times as large.
-        Of many globals the variational fit may end far from the mass: with one of a model of
-        abilities V was 473, and with one from where the run had gone .7.
+        Of many globals the variational fit may end far from the mass: V of a model of abilities was
+        473, and from where the run had gone .7. Their products are dear: a fair map is kept.
         """
         maps, n_gradients = list[Hierarchy](), 0
         for n_left in range(_MOST_CONTINUED, -1, -1):
@@ -219,8 +212,7 @@ class Hierarchy(NamedTuple):
             made = cls(mapped, structure, found.map, max(found.variance, seen))
             gains = not maps or made.variance < maps[-1].variance
             maps.append(made)
-            # with products of many globals a fit takes as much as a run from a fair map
-            is_dear = sum(draws_to_mend(found.map)) > SEARCHES["default"].n_for_one_mode
+            is_dear = found.n_to_mend > SEARCHES["default"].n_for_one_mode
             enough = LADDER if is_dear else COARSE
             if not n_left or not gains or made.variance <= enough or n_gradients > most:
                 break
