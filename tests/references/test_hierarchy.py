@@ -1096,6 +1096,32 @@ def test_a_map_is_fitted_to_where_its_runs_have_been(
     assert anew == [n_globals > 20 and variance > 16.0 for variance in by_run[: n_runs - 1]]
 
 
+@pytest.mark.parametrize(
+    ("n_to_mend", "by_run", "n_runs"),
+    [(15_000, (5.0, 2.0), 2), (15_001, (5.0, 2.0), 1), (15_001, (9.0, 2.0), 2)],
+)
+def test_a_fair_map_that_is_dear_to_mend_is_kept(chain, monkeypatch, n_to_mend, by_run, n_runs):
+    """More than a search takes that knows of one mode; V up to 8 is fair."""
+    made = ConditionalFit(some_map(), 1.0, 100)
+    runs = iter([(variance, 1000, np.zeros((3, K + N))) for variance in by_run])
+    monkeypatch.setattr(hierarchy_module, "_variance_by_run", lambda *_: next(runs))
+    monkeypatch.setattr(hierarchy_module, "continued", lambda *_: made)
+    monkeypatch.setattr(ConditionalFit, "n_to_mend", n_to_mend)
+    structure = SimpleNamespace(globals=np.arange(2))
+    _, n_gradients = Hierarchy._judged(chain, structure, made, None, np.inf)
+    assert n_gradients == 1000 * n_runs + 100 * (n_runs - 1)
+
+
+def test_products_are_mended_from_the_second_round_on():
+    """With 45 globals they ask for 6486 draws, and the Gaussian alone for 276."""
+    k = 45
+    made = SimpleNamespace(n_globals=k, laws=SimpleNamespace(bend=np.ones((k, k, k))))
+    assert ConditionalFit(made, 1.0, 0).n_to_mend == 276 + 5 * 6486
+    straight = SimpleNamespace(n_globals=k, laws=SimpleNamespace(bend=np.empty((0, 0, 0))))
+    assert ConditionalFit(straight, 1.0, 0).n_to_mend == 6 * 276
+    assert ConditionalFit(None, np.inf, 0).n_to_mend == 0
+
+
 @pytest.mark.parametrize("n_globals", [20, 21])
 def test_a_poor_map_of_many_globals_is_judged_all_the_same(n_globals, only_maps, monkeypatch):
     """By a run, from where it is begun anew; one of few globals is no map."""
