@@ -38,7 +38,7 @@ from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
 __all__ = ["Folder", "Kept", "Store", "resumed"]
 
-FORMAT = 12
+FORMAT = 13
 """Of the folder of a run, see :attr:`Folder.format`."""
 
 _ABOUT = "run.json"
