@@ -40,6 +40,7 @@ from pymc_tempering.steps.arguments import GivenBase, Requested, Source, all_val
 from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.compound_ladder import CompoundLadder
 from pymc_tempering.steps.recorder import Recorder
+from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.visits import Visits
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -353,6 +354,13 @@ class TemperedStep(ProgressHooks, BlockedStep):
             fits.well_fitted, () if self._looks_in_tuning else fits.poorly_fitted, fits.orbit
         )
         return self._source.base or fits.pooled, fits.pooled, fits.modes
+
+    @property
+    def _pilot_choice(self) -> ReferenceChoice | None:
+        """What chooses the reference of a pilot; without it that is the Gaussian."""
+        if self._found is None or not self._requested.uses_fits:
+            return None
+        return ReferenceChoice.of(self._found.fits, uses_fits=True)
 
     def _places(self, modes: FloatArray, point: dict[str, np.ndarray]) -> FloatArray:
         """Where replicas start, shape (n, D): the modes, and last a start that the user gave."""

@@ -107,7 +107,7 @@ class CoupledStep(TemperedStep):
         n_pilot = n_tune // _PILOT_SHARE if self.tune and asked.needs_pilot else 0
         if n_pilot > 0:
             self._pilot = start_pilot(
-                PilotStart(path, pooled, modes, places), betas=asked.betas,
+                PilotStart(path, pooled, modes, places, self._pilot_choice), betas=asked.betas,
                 adapt_base=asked.adapt_base, n_steps=n_pilot, settings=self._source.explorer,
                 rng=self.rng,
             )  # fmt: skip
@@ -206,6 +206,7 @@ class CoupledStep(TemperedStep):
         account = self._current.account
         left = account.to_tune / _PILOT_SHARE - account.n_spent
         record = pilot.run(n_scans, self.rng, left=left)
+        record.counts["n_gradients"] += self.density.n_each * pilot.choice_counted()
         self._charge_off_record(pilot.ladder)
         # there is no tempered replica yet
         return pilot.ladder.target_position, self._recorder.blank() | {

@@ -128,6 +128,7 @@ class GibbsCT(CoupledStep):
         requested = PairRequested(
             scans_per_draw=scans_per_draw, adapt_base=adapt_base, search=search,
             explorer=settings, is_fixed=is_fixed,
+            uses_fits=base is None and adapt_base and slope is None,
             n_entries=int(n_knots) + 1, needs_pilot=slope is None or adapt_base,
             bias=None if slope is None else np.array([0.0, slope]),
         )  # fmt: skip

@@ -182,6 +182,7 @@ class HAIS(TemperedStep):
         requested = AnnealingRequested(
             scans_per_draw=scans_per_draw, adapt_base=adapt_base, search=search,
             explorer=Hamiltonian(), is_fixed=True,
+            uses_fits=base is None and adapt_base and betas is None,
             n_levels=None if n_levels is None else check_n_levels(n_levels),
             betas=None if betas is None else check_betas(betas),
             schedule=check_choice("schedule", schedule, ANNEALING_SCHEDULES), annealing=annealing,
@@ -206,7 +207,8 @@ class HAIS(TemperedStep):
         n_pilot = int(np.ceil(0.6 * n_steps))
         self._lengths = round_lengths(n_steps - n_pilot)[-4:]
         self._pilot = start_pilot(
-            PilotStart(path, pooled, modes, self._places(modes, point)), betas=None,
+            PilotStart(path, pooled, modes, self._places(modes, point), self._pilot_choice),
+            betas=None,
             adapt_base=self._requested.adapt_base, n_steps=n_pilot, settings=Hamiltonian(),
             rng=self.rng,
         )  # fmt: skip
@@ -259,6 +261,7 @@ class HAIS(TemperedStep):
         if annealer is None:
             assert pilot is not None
             counts = pilot.run(PILOT_SCANS, self.rng).counts
+            counts["n_gradients"] += self.density.n_each * pilot.choice_counted()
             if pilot.finished:
                 self._end_pilot(pilot)
             moved: Annealer | AnyLadder = self._annealer or pilot.ladder

@@ -225,12 +225,9 @@ class ParallelTempering(TemperedStep):
         """What chooses the reference of a chain, from what the search found."""
         if self._found is None:
             return ReferenceChoice()
-        fits = self._found.fits
-        return ReferenceChoice(
-            fits.fits, fits.shapes if self._requested.uses_fits else (), fits.poorly_fitted,
-            needs_levels=fits.needs_levels, fixed=self._requested.keeps_mixture,
-            drawn_from=self.known_draws is not None, orbit=fits.orbit,
-            one_holds_all=fits.one_holds_all,
+        return ReferenceChoice.of(
+            self._found.fits, uses_fits=self._requested.uses_fits,
+            fixed=self._requested.keeps_mixture, drawn_from=self.known_draws is not None,
         )  # fmt: skip
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:

@@ -38,7 +38,7 @@ from pymc_tempering.references.mixture import (
     with_fit_of_uncovered,
     with_known,
 )
-from pymc_tempering.references.prepared import centre
+from pymc_tempering.references.prepared import Prepared, centre
 from pymc_tempering.references.quality import COARSE, FAIR, LADDER, trimmed_variance
 from pymc_tempering.references.same_mode import hides_one, one_place, owner
 from pymc_tempering.steps.round import Round, predicted_moves
@@ -129,6 +129,17 @@ class ReferenceChoice(Stateful):
             sure = self.is_alone or drawn_from or orbit is not None or hides_one(fits)
             if fixed or (good and sure):
                 self.at_start = self.first
+
+    @classmethod
+    def of(
+        cls, found: Prepared, *, uses_fits: bool, fixed: bool = False, drawn_from: bool = False
+    ) -> "ReferenceChoice":
+        """What chooses the reference of a chain, from what the search found."""
+        return cls(
+            found.fits, found.shapes if uses_fits else (), found.poorly_fitted,
+            needs_levels=found.needs_levels, fixed=fixed, drawn_from=drawn_from,
+            orbit=found.orbit, one_holds_all=found.one_holds_all,
+        )  # fmt: skip
 
     @property
     def n_in_use(self) -> int:

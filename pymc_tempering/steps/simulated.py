@@ -126,6 +126,7 @@ class SimulatedTempering(CoupledStep):
         requested = PairRequested(
             scans_per_draw=scans_per_draw, adapt_base=adapt_base, search=search,
             explorer=settings, is_fixed=is_fixed,
+            uses_fits=base is None and adapt_base and betas is None,
             n_entries=n_entries, needs_pilot=betas is None or adapt_base, betas=betas,
             bias=_check_weights(log_level_weights, betas),
             level_update=LEVEL_UPDATES.index(level_update),

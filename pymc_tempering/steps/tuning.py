@@ -144,6 +144,10 @@ class Tuner(Stateful):
         swaps, lengths = zip(*((b["swaps"], len(b["delta"])) for b in self.blocks), strict=True)
         return 1.0 - np.average(swaps, axis=0, weights=lengths)
 
+    def choice_counted(self) -> int:
+        """Evaluations since the last call that choosing the reference took."""
+        return 0 if self.choice is None else self.choice.counted()
+
     def run(self, n_scans: int, rng: np.random.Generator, *, left: float = np.inf) -> ScanRecord:
         """Run a block of scans and adapt; `left` are the gradients that it may take, and tuning."""
         record = self.ladder.run(n_scans, rng, adapt=True, keep_positions=self.base_may_change)
@@ -299,12 +303,16 @@ MAX_LEVELS = 32
 
 
 class PilotStart(NamedTuple):
-    """The combined local fits, their means (n, D), and places (m, D) where replicas start."""
+    """The combined local fits, their means (n, D), and places (m, D) where replicas start.
+
+    With a ``choice`` the pilot may end with a mixture as its reference, or begin with one.
+    """
 
     path: TemperedPath
     pooled: GaussianBase
     modes: FloatArray
     places: FloatArray
+    choice: ReferenceChoice | None = None
 
 
 class PilotResult(NamedTuple):
@@ -347,11 +355,15 @@ def start_pilot(
     rng: np.random.Generator,
 ) -> Tuner:
     """Ladder of a pilot and its tuner, for so many blocks of scans; `betas`, if given, are kept."""
+    path, mixture = start.path, None if start.choice is None else start.choice.at_start
     first = make_schedule("geometric", FIRST_LEVELS) if betas is None else betas
-    ladder = Ladder(start.path, first, start.places, rng, settings=settings)
+    if mixture is not None:
+        path, first = path.starting_from(mixture), make_schedule("linear", MIXTURE_LEVELS)
+    ladder = Ladder(path, first, start.places, rng, settings=settings)
     return Tuner(
-        ladder, n_steps, start.pooled, len(start.modes), max_levels=max(MAX_LEVELS, first.size),
-        adapts_schedule=betas is None, adapts_base=adapt_base,
+        ladder, n_steps, start.pooled, len(start.modes), start.choice,
+        max_levels=max(MAX_LEVELS, first.size), adapts_schedule=betas is None,
+        adapts_base=adapt_base,
     )  # fmt: skip
 
 

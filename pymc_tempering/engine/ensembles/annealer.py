@@ -68,7 +68,7 @@ class Annealer(Ensemble):
     level 0 is not used. ``target_scale`` is that of the move of y.
     """
 
-    _changing = ("coordinates", "betas", "scales", "target_scale", "dual_averaging", "u",
+    _changing = ("coordinates", "mixture", "betas", "scales", "target_scale", "dual_averaging", "u",
                  "log_weight")  # fmt: skip
     _target_row = 0
 

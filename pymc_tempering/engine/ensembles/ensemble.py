@@ -2,6 +2,7 @@
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.replicas import Replicas, new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.state import Stateful
@@ -34,6 +35,16 @@ class Ensemble(Stateful):
     @coordinates.setter
     def coordinates(self, coordinates: Coordinates) -> None:
         self.path = self.path.moved(coordinates)
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """Reference of the path, where it is a mixture."""
+        return self.path.mixture
+
+    @mixture.setter
+    def mixture(self, mixture: Mixture | None) -> None:
+        if mixture is not None or self.mixture is not None:
+            self.path = self.path.starting_from(mixture)
 
     @property
     def n_levels(self) -> int:

@@ -71,16 +71,6 @@ class Ladder(Ensemble):
         self.restart_adaptation()
 
     @property
-    def mixture(self) -> Mixture | None:
-        """Reference of the path, where it is a mixture."""
-        return self.path.mixture
-
-    @mixture.setter
-    def mixture(self, mixture: Mixture | None) -> None:
-        if mixture is not None or self.mixture is not None:
-            self.path = self.path.starting_from(mixture)
-
-    @property
     def positions(self) -> FloatArray:
         """Positions ``z`` by level, shape (n_levels, D)."""
         return self.coordinates.from_base(self.u[self.replica_at])

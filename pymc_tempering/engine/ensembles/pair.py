@@ -14,7 +14,7 @@ from pymc_tempering.engine.explorers.adaptation import (
     new_dual_averaging,
 )
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.move import ExplorerSettings
+from pymc_tempering.engine.move import ExplorerSettings, packed_within
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import new_counts, zero_density_by_level
 from pymc_tempering.types import FloatArray, IntArray
@@ -45,8 +45,8 @@ class TemperedPair(Ensemble):
     (n_grid,). `level_update` is a position in :data:`.pair_scans.LEVEL_UPDATES`.
     """
 
-    _changing = ("coordinates", "betas", "bias", "grid", "scales", "dual_averaging", "u", "holder",
-                 "last_end", "beta", "level")  # fmt: skip
+    _changing = ("coordinates", "mixture", "betas", "bias", "grid", "scales", "dual_averaging", "u",
+                 "holder", "last_end", "beta", "level")  # fmt: skip
 
     def __init__(
         self, path: TemperedPath, bias: Bias, scales: FloatArray, z: FloatArray, y: FloatArray, *,
@@ -93,8 +93,9 @@ class TemperedPair(Ensemble):
             delta, target_delta, beta, np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(1),
             new_counts(self.grid.size), self.path.draws_and_origins(n_scans, rng, self.betas[1])[0],
         )  # fmt: skip
+        explorer = packed_within(self.settings, self.path.reach)
         scans = PairScans(
-            self.path.view, self.settings.packed, Bias(self.betas, self.bias, self.grid),
+            self.path.view, explorer, Bias(self.betas, self.bias, self.grid),
             Pair(self.holder, self.last_end, self.beta, self.level, self.level_update),
             self.replicas,
             Adaptation(self.scales, self.dual_averaging if adapt else np.empty((0, 4))), log,
