@@ -54,6 +54,33 @@ def test_draws_and_log_z_are_right(method, name, seed):
         assert (parts.arrays["support_mass"] < 0.99).all()
 
 
+def narrow_and_wide():
+    """Two modes of six dimensions, and log Z = 0; the narrow one has .3 of the mass."""
+    with pm.Model() as model:
+        x = pm.Flat("x", shape=6)
+        parts = [
+            np.log(weight) + pm.logp(pm.Normal.dist(centre, sd), x).sum()
+            for weight, centre, sd in ((0.3, 2.0, 0.05), (0.7, -2.0, 1.0))
+        ]
+        pm.Potential("density", pm.math.logaddexp(*parts))
+    return model
+
+
+@pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
+@pytest.mark.parametrize("method", ["gibbs_ct", "st", "hais"])
+def test_chains_start_from_a_mixture_where_it_pays(method, seed):
+    """From one Gaussian nine tenths of the draws and more are of the narrow mode (seeds 20 to 22).
+
+    Errors of log Z are .01 to .04 and of the share .01 to .05: a false alarm in 15,000 each.
+    """
+    estimate = pm_temper.estimate_logz(
+        narrow_and_wide(), method=method, chains=2, random_seed=seed, **QUIET
+    )
+    assert abs(estimate.log_z) < 0.2
+    narrow = (estimate.idata.posterior["x"].values[..., 0] > 1.5).mean()
+    assert narrow == pytest.approx(0.3, abs=0.2)
+
+
 @pytest.mark.parametrize(("method", "changed"), [("gibbs_ct", "bias"), ("st", "betas")])
 def test_draws_of_tuning_are_refused_by_the_estimate(method, changed, seed):
     target = testing.trimodal_1d()

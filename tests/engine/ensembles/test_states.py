@@ -13,6 +13,7 @@ from pymc_tempering.engine.ensembles.pair import TemperedPair
 from pymc_tempering.engine.ensembles.pair_scans import Bias, continuous_scans, simulated_scans
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.tempered import TemperedPath
 
 BETAS = np.array([0.0, 0.2, 1.0])
@@ -32,6 +33,16 @@ def low_rank():
 
 def other_reference():
     return MAPPED.in_coordinates(ASKEW)
+
+
+def of_two_fits():
+    """From a mixture, which the path that a state is restored on does not have."""
+    target = testing.asymmetric_bimodal()
+    sd = np.sqrt(np.diag(target.cov))
+    fits = tuple(GaussianBase(target.mean + side * sd, 0.5 * sd) for side in (-1.0, 1.0))
+    base = GaussianBase(target.mean, 1.5 * sd)
+    mixture = Mixture(fits, np.array([0.3, 0.7]))
+    return TemperedPath.from_base(target, base).starting_from(mixture)
 
 
 def ladder(path, rng):
@@ -58,7 +69,7 @@ def annealed(path, rng):
     return chain, {"path": path, "settings": settings}
 
 
-@pytest.mark.parametrize("make_path", [low_rank, other_reference])
+@pytest.mark.parametrize("make_path", [low_rank, other_reference, of_two_fits])
 @pytest.mark.parametrize("make", [ladder, continuous, simulated, annealed])
 def test_continues_to_the_last_bit(make, make_path, rng):
     path = make_path()
@@ -67,6 +78,8 @@ def test_continues_to_the_last_bit(make, make_path, rng):
     stored = pickle.dumps(chain.state())
     # the path of the run that is continued need not have been in these coordinates
     elsewhere = fixed["path"].moved(GaussianBase(np.zeros(path.dim), np.ones(path.dim)))
+    if path.mixture is not None:
+        elsewhere = elsewhere.starting_from(None)
     other = type(chain).restored(pickle.loads(stored), **fixed | {"path": elsewhere})
     streams = np.random.default_rng(5), np.random.default_rng(5)
     for adapt in (True, False):
