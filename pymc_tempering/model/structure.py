@@ -334,8 +334,12 @@ def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
     chosen = _globals(density, neighbours, summed)
     curved = [_curved(density, hubs) for hubs in chosen]
     n_gradients += _N_CURVED * len(chosen)
-    most = MOST_CURVED if min(curved, default=np.inf) <= MOST_CURVED else np.inf
-    chosen = [hubs for hubs, one in zip(chosen, curved, strict=True) if one <= most]
+    if min(curved, default=np.inf) <= MOST_CURVED:
+        chosen = [hubs for hubs, one in zip(chosen, curved, strict=True) if one <= MOST_CURVED]
+    else:
+        # where each depends on all others as well, no others are given to a local: its map is that
+        # of one mode, of which planets have hundreds
+        chosen = [hubs for hubs in chosen if _n_colours(neighbours, hubs) < density.dim - len(hubs)]
     # a marginal gradient takes a Hessian for each global, and a fit as many of them as globals
     chosen.sort(
         key=lambda h: (len(h) > MANY_GLOBALS, (1 + len(h)) ** 2 * (1 + _n_colours(neighbours, h)))
