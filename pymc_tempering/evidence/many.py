@@ -14,13 +14,7 @@ from pymc_tempering.checkpoint.blocks import BlockFolder
 from pymc_tempering.checkpoint.description import describe
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.diagnostic import warn_of
-from pymc_tempering.evidence.blocks import (
-    STOPPED,
-    Found,
-    blocks_of,
-    estimate_blocks,
-    stopped,
-)
+from pymc_tempering.evidence.blocks import STOPPED, Found, blocks_of, estimate_blocks, stopped
 from pymc_tempering.evidence.many_data import ManyData, read_data
 from pymc_tempering.evidence.many_result import ManyEvidences, Total, gathered, posterior_of
 from pymc_tempering.evidence.many_worker import FIT, NEIGHBOUR, Many, reference_at

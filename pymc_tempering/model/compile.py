@@ -212,11 +212,7 @@ def compile_prior(density: CompiledDensity, backend: str | None = None) -> Compi
 
 
 def _compile(
-    frozen: pm.Model,
-    points: PointMap,
-    term: Any,
-    made_by: tuple[Any, ...],
-    backend: str | None,
+    frozen: pm.Model, points: PointMap, term: Any, made_by: tuple[Any, ...], backend: str | None
 ) -> CompiledDensity:
     supports = finite_supports(frozen, points)
     graph = density_graph(frozen, points, term)

@@ -12,15 +12,7 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import with_error
 from pymc_tempering.evidence.reading import evidence_intervals
 from pymc_tempering.options import check_positive, check_probability
-from pymc_tempering.plots.common import (
-    BLUE,
-    GREY,
-    ORANGE,
-    Axes,
-    finish,
-    get_axes,
-    get_axes_row,
-)
+from pymc_tempering.plots.common import BLUE, GREY, ORANGE, Axes, finish, get_axes, get_axes_row
 
 __all__ = ["plot_calibration", "plot_evidence", "plot_prior_sensitivity"]
 

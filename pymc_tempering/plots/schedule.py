@@ -5,11 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_tempering.diagnostics.runs import (
-    inverse_temperatures,
-    read_statistic,
-    share_of_levels,
-)
+from pymc_tempering.diagnostics.runs import inverse_temperatures, read_statistic, share_of_levels
 from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.checks.overlap import MIN_SWAP_RATE
 from pymc_tempering.evidence.reading import with_estimate

@@ -26,11 +26,7 @@ from pymc_tempering.references.conditional import ConditionalFit, conditional_fi
 from pymc_tempering.references.local import combine_local_bases, with_images
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.nodes import Ridges, alone, ridges_by_nested
-from pymc_tempering.references.normal_locals import (
-    normal_locals_of,
-    ridges_of_normal,
-    with_own_law,
-)
+from pymc_tempering.references.normal_locals import normal_locals_of, ridges_of_normal, with_own_law
 from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, Effort, Prepared, Report
 from pymc_tempering.references.quality import COARSE, GAIN, LADDER, N_DRAWS, TRIMMED, log_weights
 from pymc_tempering.references.same_mode import MAX_DIP, N_ON_LINE, dip

@@ -158,10 +158,7 @@ def which_mode(
 
 
 def merge(
-    density: Density,
-    fits: Sequence[LocalFit],
-    rng: np.random.Generator,
-    orbit: Orbit | None = None,
+    density: Density, fits: Sequence[LocalFit], rng: np.random.Generator, orbit: Orbit | None = None
 ) -> tuple[list[LocalFit], int]:
     """Put fits of the same mode together: the best ELBO stays, with the start counts of all.
 

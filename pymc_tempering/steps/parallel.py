@@ -26,12 +26,7 @@ from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.compound_ladder import AnyLadder
 from pymc_tempering.steps.ladder_run import LadderRun
 from pymc_tempering.steps.reference import ReferenceChoice
-from pymc_tempering.steps.tuning import (
-    FIRST_LEVELS,
-    MIXTURE_LEVELS,
-    Tuner,
-    overdisperse,
-)
+from pymc_tempering.steps.tuning import FIRST_LEVELS, MIXTURE_LEVELS, Tuner, overdisperse
 from pymc_tempering.types import FloatArray
 
 __all__ = ["ParallelTempering"]

@@ -9,14 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.path.lbfgs import (
-    MEMORY,
-    copy,
-    first_loop,
-    remember,
-    scale,
-    second_loop,
-)
+from pymc_tempering.engine.path.lbfgs import MEMORY, copy, first_loop, remember, scale, second_loop
 from pymc_tempering.engine.path.path import call_density
 from pymc_tempering.engine.path.sparse_precision import System, factorise, solve
 from pymc_tempering.jit import compiled
