@@ -244,15 +244,9 @@ class Source:
 
     @classmethod
     def of(
-        cls,
-        model: pm.Model,
-        base: GivenBase,
-        asked: Requested,
-        *,
-        step: Any,
-        backend: str | None,
+        cls, model: pm.Model, base: GivenBase, asked: Requested, *, step: Any, backend: str | None,
         looks: bool,
-    ) -> "Source":
+    ) -> "Source":  # fmt: skip
         """Compile a model for a step, and find what its path starts from.
 
         A hierarchy, or else angles that wind, are looked for if the step ``looks``, and nothing was

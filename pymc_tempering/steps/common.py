@@ -116,14 +116,9 @@ class TemperedStep(ProgressHooks, BlockedStep):
         return step
 
     def _prepare(
-        self,
-        requested: Requested,
-        vars: Any,
-        model: pm.Model | None,
-        base: GivenBase,
-        rng: Any,
+        self, requested: Requested, vars: Any, model: pm.Model | None, base: GivenBase, rng: Any,
         **sizes: int,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Compile the model, and tell PyMC the statistics, whose dimensions have these sizes."""
         self._requested = requested
         model = resolve_model(model, type(self).__name__)

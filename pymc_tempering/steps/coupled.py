@@ -118,13 +118,9 @@ class CoupledStep(TemperedStep):
         self._start_pair(path, None, inside[-1], inside[0], n_tune)
 
     def _start_pair(
-        self,
-        path: TemperedPath,
-        pilot: PilotResult | None,
-        z: FloatArray,
-        y: FloatArray,
+        self, path: TemperedPath, pilot: PilotResult | None, z: FloatArray, y: FloatArray,
         n_blocks: int,
-    ) -> None:
+    ) -> None:  # fmt: skip
         betas, bias, grid = self._ladder(path.base, pilot)
         step_sizes = np.full(grid.size, 0.2) if pilot is None else pilot.step_sizes_at(grid)
         self._pair = TemperedPair(

@@ -89,17 +89,10 @@ class Tuner(Stateful):
     )  # fmt: skip
 
     def __init__(
-        self,
-        ladder: AnyLadder,
-        n_steps: int,
-        pooled: GaussianBase | None,
-        n_modes: int,
-        choice: ReferenceChoice | None = None,
-        *,
-        max_levels: int,
-        adapts_schedule: bool = True,
+        self, ladder: AnyLadder, n_steps: int, pooled: GaussianBase | None, n_modes: int,
+        choice: ReferenceChoice | None = None, *, max_levels: int, adapts_schedule: bool = True,
         adapts_base: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.ladder, self.choice, self.max_levels = ladder, choice, max_levels
         self.adapts_schedule, self.adapts_base = adapts_schedule, adapts_base
         self.pooled, self.n_modes = pooled, n_modes
@@ -243,14 +236,9 @@ class Tuner(Stateful):
         )
 
     def _refine(
-        self,
-        positions: FloatArray,
-        delta: FloatArray,
-        rejection_rates: FloatArray,
-        n_restarts: int,
-        log_z_and_se: tuple[float, float],
-        rng: np.random.Generator,
-    ) -> None:
+        self, positions: FloatArray, delta: FloatArray, rejection_rates: FloatArray,
+        n_restarts: int, log_z_and_se: tuple[float, float], rng: np.random.Generator,
+    ) -> None:  # fmt: skip
         """Refine the Gaussian from the draws at beta = 1, and have the reference chosen."""
         ladder, choice, orbit = self.ladder, self.choice, self.choice and self.choice.orbit
         base = self._next_base(orbit.shuffled(positions, rng) if orbit else positions, n_restarts)
@@ -346,14 +334,9 @@ class PilotResult(NamedTuple):
 
 
 def start_pilot(
-    start: PilotStart,
-    *,
-    betas: FloatArray | None,
-    adapt_base: bool,
-    n_steps: int,
-    settings: ExplorerSettings,
-    rng: np.random.Generator,
-) -> Tuner:
+    start: PilotStart, *, betas: FloatArray | None, adapt_base: bool, n_steps: int,
+    settings: ExplorerSettings, rng: np.random.Generator,
+) -> Tuner:  # fmt: skip
     """Ladder of a pilot and its tuner, for so many blocks of scans; `betas`, if given, are kept."""
     path, mixture = start.path, None if start.choice is None else start.choice.at_start
     first = make_schedule("geometric", FIRST_LEVELS) if betas is None else betas
