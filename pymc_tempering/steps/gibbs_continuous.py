@@ -30,7 +30,7 @@ class GibbsCT(CoupledStep):
     .. math:: \log p(z, \beta) = \log b(z) + \beta \, \delta(z) - c(\beta) + \text{const}, \qquad
               \delta = \log \pi - \log b
 
-    between a Gaussian base *b* and the posterior :math:`\pi`; c is piecewise linear with
+    between a base *b* and the posterior :math:`\pi`; c is piecewise linear with
     :math:`c(0) = 0`. One piece, :math:`c = \beta \log \zeta`, is the method of Graham & Storkey
     (2017, section 5.1); more of them keep beta moving where one slope cannot. Each scan moves z
     given beta and a replica y at beta = 1, proposes to exchange the two with beta integrated out,
@@ -38,10 +38,10 @@ class GibbsCT(CoupledStep):
     (eq. 18). ``pm.sample`` records y: ordinary draws from the posterior. The recorded ``delta``
     give the log marginal likelihood (eq. 21): :func:`pymc_tempering.estimate_logz`.
 
-    Tuning starts with a short parallel tempering run that finds the modes, refines the base and
-    gives barrier, step sizes and log z(beta). Knots are put at equal barrier, and the bias adapts,
-    with a vanishing gain, until beta spends the same time in every piece. All of it stops at the
-    end of tuning, after which every scan leaves the target exactly invariant.
+    Tuning starts with a short parallel tempering run that chooses the base (one Gaussian, or a
+    mixture) and gives barrier, step sizes and log z(beta). Knots are put at equal barrier, and the
+    bias adapts, with a vanishing gain, until beta spends the same time in every piece. All of it
+    stops at the end of tuning, after which every scan leaves the target exactly invariant.
 
     Parameters
     ----------

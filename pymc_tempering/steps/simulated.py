@@ -31,18 +31,18 @@ class SimulatedTempering(CoupledStep):
     .. math:: \log p(z, k) = \log b(z) + \beta_k \, \delta(z) + w_k + \text{const}, \qquad
               \delta = \log \pi - \log b
 
-    between a Gaussian base *b* (level 0) and the posterior :math:`\pi` (the last level), with log
+    between a base *b* (level 0) and the posterior :math:`\pi` (the last level), with log
     level weights w, the log of prior over guessed normaliser (Carlson et al. 2016, section 2.1).
     Each scan moves z at its level (an independent draw at the base) and a replica y at the
     posterior, proposes to exchange the two, and then draws the level given z. ``pm.sample`` records
     y: ordinary draws from the posterior. The recorded ``delta`` give log z of every level by
     Rao-Blackwellised tempered sampling (eq. 12): :func:`pymc_tempering.estimate_logz`.
 
-    Tuning starts with a short parallel tempering run that finds the modes, refines the base, puts
-    the levels at equal barrier and estimates their normalisers. The weights then adapt with a
-    vanishing gain. With fixed `betas` and ``adapt_base=False`` there is no such run: the weights
-    start from 0 and follow the initial iterations of section 2.4. All of it stops at the end of
-    tuning, after which every scan leaves the target exactly invariant.
+    Tuning starts with a short parallel tempering run that finds the modes, chooses the base (one
+    Gaussian, or a mixture), puts the levels at equal barrier and estimates their normalisers. The
+    weights then adapt with a vanishing gain. With fixed `betas` and ``adapt_base=False`` there is
+    no such run: the weights start from 0 and follow the initial iterations of section 2.4. All of
+    it stops at the end of tuning, after which every scan leaves the target exactly invariant.
 
     Parameters
     ----------
