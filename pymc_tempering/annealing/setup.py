@@ -1,5 +1,6 @@
 """What annealing starts from: its options checked, an annealer tuned, draws of the target."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,9 @@ def set_up(
     step: HAIS, n_levels: int, step_size: Any, tune: int, n_draws: int, work: Phases
 ) -> tuple[Annealer, FloatArray]:
     """Tuned annealer, and draws ``z`` of the target, shape (n_draws, D)."""
-    options, rng, base = step._requested, step.rng, step._source.base
+    # JAX anneals from one Gaussian, and so numba does here
+    options = step._requested = replace(step._requested, uses_fits=False)
+    rng, base = step.rng, step._source.base
     if tune == 0 and base is not None:
         betas = step._schedule(n_levels)
         sizes = check_step_size(step_size, betas.size)
