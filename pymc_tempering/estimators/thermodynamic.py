@@ -58,6 +58,8 @@ def thermodynamic_integration(
     return _integrate(betas, mean, variance, centred, centred**2 - variance, corrected)
 
 
+# from heavy tails delta has neither mean nor variance: not finite
+@np.errstate(over="ignore", invalid="ignore")
 def thermodynamic_integration_rb(
     delta: ArrayLike, betas: ArrayLike, log_level_weights: ArrayLike, corrected: bool = True
 ) -> LadderEstimate:
@@ -98,8 +100,7 @@ def thermodynamic_integration_rb(
     q = np.exp(level_log_probability(x, betas, log_level_weights))
     _refuse_infinite(x)
     # nothing is known of a level that no draw could be at: nan
-    with np.errstate(invalid="ignore"):
-        share = q / q.mean(axis=0)
+    share = q / q.mean(axis=0)
     mean = (share * x[:, None]).mean(axis=0)
     centred = x[:, None] - mean
     variance = (share * centred**2).mean(axis=0)

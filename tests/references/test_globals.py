@@ -134,11 +134,14 @@ def test_an_end_in_a_funnel_among_many_globals_is_no_mode():
     found, _ = Hierarchy.of(compile_density(model))
     assert found is not None
     assert len(found.structure.globals) == 24
-    is_one, came_back, _ = found.has_one_mode(
-        np.random.default_rng(1), SEARCHES["default"], lambda *_: None
-    )
-    assert is_one
-    assert came_back.bit_count() > 1
+    by_any = 0
+    for seed in range(3):
+        is_one, came_back, _ = found.has_one_mode(
+            np.random.default_rng(seed), SEARCHES["default"], lambda *_: None
+        )
+        assert is_one
+        by_any |= came_back
+    assert by_any.bit_count() > 1
 
 
 def test_choices_of_which_nothing_is_known_stay(monkeypatch):
