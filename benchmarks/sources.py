@@ -83,7 +83,8 @@ def searched(density, start, seed, sources):
         options["images"] = density.images
     if hasattr(density, "model"):
         options["prior_points"] = prior_points(density, rng, N_PRIOR)
-        options["images"] = Symmetries.of(density.points, density.model).images
+        symmetries = Symmetries.of(density.points, density.model)
+        options |= {"images": symmetries.images, "labels": symmetries.labels}
     started = time.process_time()
     found = find_modes(density, start, rng, sources=sources, **options)
     seconds = time.process_time() - started
