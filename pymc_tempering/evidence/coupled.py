@@ -14,6 +14,9 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["collect_gibbs_ct", "collect_st"]
 
+_MAX_K = 0.7
+"""Tail index beyond which a mean is not to be trusted, see `numerics.pareto_k`."""
+
 
 def collect_gibbs_ct(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     """Estimate log Z of each chain by eq. 21 of Graham & Storkey (2017).
@@ -108,7 +111,10 @@ def collect_st(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
             by_level, (estimate.log_z, estimate.level_probability, bias, variance), strict=True
         ):
             arrays[name][chain, used] = values
-        if np.isfinite(ladder[0]).all():
+        # from a mixture with the tails of a Cauchy delta has no mean
+        with np.errstate(divide="ignore"):
+            k = pareto_k(np.log(ladder[0].max() - ladder[0]))
+        if np.isfinite(ladder[0]).all() and not k > _MAX_K:
             ti_rb[chain] = thermodynamic_integration_rb(*ladder).log_z[-1]
     per_method = {"rts": float(log_z.mean())}
     if np.isfinite(ti_rb).all():

@@ -332,14 +332,10 @@ def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
     if neighbours is None:
         return [], n_gradients
     chosen = _globals(density, neighbours, summed)
-    curved = [_curved(density, hubs) for hubs in chosen]
     n_gradients += _N_CURVED * len(chosen)
-    if min(curved, default=np.inf) <= MOST_CURVED:
-        chosen = [hubs for hubs, one in zip(chosen, curved, strict=True) if one <= MOST_CURVED]
-    else:
-        # where each depends on all others as well, no others are given to a local: its map is that
-        # of one mode, of which planets have hundreds
-        chosen = [hubs for hubs in chosen if _n_colours(neighbours, hubs) < density.dim - len(hubs)]
+    straight = [hubs for hubs in chosen if _curved(density, hubs) <= MOST_CURVED]
+    # where locals bend, and each depends on all others, a map is of one mode: planets have hundreds
+    chosen = straight or [h for h in chosen if _n_colours(neighbours, h) < density.dim - len(h)]
     # a marginal gradient takes a Hessian for each global, and a fit as many of them as globals
     chosen.sort(
         key=lambda h: (len(h) > MANY_GLOBALS, (1 + len(h)) ** 2 * (1 + _n_colours(neighbours, h)))

@@ -59,6 +59,15 @@ def test_log_z_and_its_error_are_right(name, seed):
     assert 0.4 < np.mean(np.square(z_scores)) < 1.9
 
 
+def test_a_mean_that_does_not_exist_is_not_reported(rng):
+    """From heavy tails, as those of a mixture, it was 1e8 nats."""
+    s = statistics(testing.trimodal_1d(), rng)
+    assert "ti-rb" in collect(s).per_method
+    far = rng.random(s["delta"].shape) < 0.1
+    s["delta"] = np.where(far, s["delta"] - 50.0 - rng.pareto(0.5, s["delta"].shape), s["delta"])
+    assert "ti-rb" not in collect(s).per_method
+
+
 def test_every_level_has_estimate_bias_and_variance(rng):
     target = testing.trimodal_1d()
     arrays = collect(statistics(target, rng, n_draws=400)).arrays
