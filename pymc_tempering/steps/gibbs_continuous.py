@@ -38,8 +38,8 @@ class GibbsCT(CoupledStep):
     (eq. 18). ``pm.sample`` records y: ordinary draws from the posterior. The recorded ``delta``
     give the log marginal likelihood (eq. 21): :func:`pymc_tempering.estimate_logz`.
 
-    Tuning starts with a short parallel tempering run that chooses the base (one Gaussian, or a
-    mixture) and gives barrier, step sizes and log z(beta). Knots are put at equal barrier, and the
+    Tuning starts with a short parallel tempering run that finds the modes, refines the base, a
+    Gaussian, and gives barrier, step sizes and log z(beta). Knots are put at equal barrier, and the
     bias adapts, with a vanishing gain, until beta spends the same time in every piece. All of it
     stops at the end of tuning, after which every scan leaves the target exactly invariant.
 
@@ -128,7 +128,6 @@ class GibbsCT(CoupledStep):
         requested = PairRequested(
             scans_per_draw=scans_per_draw, adapt_base=adapt_base, search=search,
             explorer=settings, is_fixed=is_fixed,
-            uses_fits=base is None and adapt_base and slope is None,
             n_entries=int(n_knots) + 1, needs_pilot=slope is None or adapt_base,
             bias=None if slope is None else np.array([0.0, slope]),
         )  # fmt: skip
