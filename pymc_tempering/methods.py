@@ -62,13 +62,13 @@ _ROWS = (
     Method(
         name="gibbs_ct",
         code=2,
-        label="gibbs_ct, eq. 21",
+        label="gibbs_ct, bridge",
         step="pymc_tempering.steps.gibbs_continuous.GibbsCT",
         collect="pymc_tempering.evidence.coupled.collect_gibbs_ct",
         takes_budget=True,
         needs=(
-            "delta", "target_delta", "beta", "knots", "bias", "n_base_draws", "n_base_support",
-            "n_round_trips", "n_tempered_restarts", "exchange_rate", "base_id",
+            "delta", "target_delta", "base_delta", "beta", "knots", "bias", "n_base_draws",
+            "n_base_support", "n_round_trips", "n_tempered_restarts", "exchange_rate", "base_id",
         ),
     ),
     Method(

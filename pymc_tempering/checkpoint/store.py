@@ -38,7 +38,7 @@ from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
 __all__ = ["Folder", "Kept", "Store", "resumed"]
 
-FORMAT = 13
+FORMAT = 14
 """Of the folder of a run, see :attr:`Folder.format`."""
 
 _ABOUT = "run.json"

@@ -9,13 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_tempering.errors import DataError, OptionError, ScheduleError
+from pymc_tempering.estimators.bar import bar
 from pymc_tempering.estimators.ladder import LadderEstimate
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import log_exprel, log_mean_exp, log_sum_exp
 from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.types import FloatArray
 
-__all__ = ["continuous_tempering", "log_beta_density", "log_normaliser", "tempered_expectation"]
+__all__ = [
+    "bridged_log_z",
+    "continuous_tempering",
+    "log_beta_density",
+    "log_normaliser",
+    "tempered_expectation",
+]
 
 
 @compiled
@@ -163,6 +170,62 @@ def continuous_tempering(
     influence = np.zeros(x.size)
     influence[valid] = np.exp(log_weight - log_p) - np.exp(log_base_weight - log_p0)
     return LadderEstimate(log_z, influence * (x.size / valid.sum()))
+
+
+def bridged_log_z(
+    delta: FloatArray, delta_base: FloatArray, knots: FloatArray, bias: FloatArray,
+    target_delta: FloatArray | None = None,
+) -> LadderEstimate:  # fmt: skip
+    r"""Estimate log Z with Bennett's acceptance ratio between base and tempered marginal.
+
+    With beta integrated out, tempered positions have the density :math:`b(z) N(z) / C`,
+    :math:`N = \int_0^1 e^{\beta\delta - c(\beta)} d\beta`, and
+
+    .. math:: \log Z = c(1) + \log \overline{p(1 \mid z)} + \log C,
+
+    with log C, the log ratio of the normalisers of :math:`b N` and b, by :func:`.bar.bar`, and with
+    draws of the target the mean of p(1 | z), too. Eq. 21 of Graham & Storkey (2017) is the special
+    case :math:`\log C = -c(0) - \log\overline{p(0 \mid z)}`. It rests on the few tempered draws
+    near the base, although draws of the base itself cost nothing, and p(0 | z) has no variance
+    where the base has heavy tails: it goes like ``-delta``. Every term here is bounded.
+
+    `delta` (n_draws,), `delta_base` (n_base,) and `target_delta` (n_target,) are in nats, ``-inf``
+    outside the support; `knots` and `bias` (n_knots,) are of the piecewise linear bias. The
+    influence has one entry per tempered draw, over which those of the others are spread.
+    """
+    valid = np.isfinite(delta)
+    log_p1 = log_beta_density(delta, knots, bias, 1.0)[valid]
+    influence = np.zeros(delta.size)
+    if target_delta is None:
+        log_mean = float(log_mean_exp(log_p1))
+        influence[valid] = np.expm1(log_p1 - log_mean)
+    else:
+        upper = bar(log_p1, -log_beta_density(target_delta, knots, bias, 1.0))
+        log_mean, influence[valid] = upper.log_ratio, upper.forward_influence
+    ratio = bar(
+        _log_normaliser(delta_base, knots, bias), -_log_normaliser(delta[valid], knots, bias)
+    )
+    influence[valid] += ratio.reverse_influence
+    influence *= delta.size / valid.sum()
+    influence += _spread(ratio.forward_influence, delta.size)
+    if target_delta is not None:
+        influence += _spread(upper.reverse_influence, delta.size)
+    return LadderEstimate(np.array([bias[-1] + log_mean + ratio.log_ratio]), influence)
+
+
+def _log_normaliser(delta: FloatArray, knots: FloatArray, bias: FloatArray) -> FloatArray:
+    out = np.full(delta.size, -np.inf)
+    valid = np.isfinite(delta)
+    if valid.any():
+        out[valid] = -bias[0] - log_beta_density(delta[valid], knots, bias, 0.0)
+    return out
+
+
+def _spread(influence: FloatArray, n: int) -> FloatArray:
+    """Stretch or squeeze a series of independent terms to length n, keeping its mean's variance."""
+    total = np.concatenate([[0.0], np.cumsum(influence)])
+    at = np.interp(np.linspace(0, influence.size, n + 1), np.arange(influence.size + 1), total)
+    return np.asarray(np.diff(at) * (n / influence.size))
 
 
 def tempered_expectation(

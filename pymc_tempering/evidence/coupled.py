@@ -4,12 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pymc_tempering.estimators.bar import bar
-from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
+from pymc_tempering.estimators.continuous import bridged_log_z, continuous_tempering
 from pymc_tempering.estimators.rts import rts, rts_bias_and_variance
 from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
 from pymc_tempering.evidence.common import MethodEstimate, one_setting
-from pymc_tempering.numerics import log_mean_exp, pareto_k
+from pymc_tempering.numerics import pareto_k
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect_gibbs_ct", "collect_st"]
@@ -19,11 +18,12 @@ _MAX_K = 0.7
 
 
 def collect_gibbs_ct(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
-    """Estimate log Z of each chain by eq. 21 of Graham & Storkey (2017).
+    """Estimate log Z of each chain by a bridge from the base over z to y.
 
-    Where the target is zero on part of the base, the tempered replica never goes there, and the log
-    of the base's mass on the support is added; it comes from the draws from the base of every scan.
-    Refused with a DataError are draws from more than one bias, as those of tuning are.
+    Beside it is eq. 21 of Graham & Storkey (2017). Where the target is zero on part of the base,
+    the tempered replica never goes there, and the log of the base's mass on the support is added to
+    it; it comes from the draws from the base of every scan. Refused with a DataError are draws from
+    more than one bias, as those of tuning are.
     """
     knots, bias = (one_setting(statistics[name], name) for name in ("knots", "bias"))
     delta = statistics["delta"]
@@ -32,25 +32,18 @@ def collect_gibbs_ct(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     log_z_levels = np.empty(knots.shape)
     common = _pair_arrays(statistics)
     mass = common["support_mass"]
-    occupancy, tail, with_target = np.empty((3, n_chains))
+    occupancy = np.empty(n_chains)
     for chain in range(n_chains):
         x = delta[chain].ravel()
         with np.errstate(divide="ignore"):
             log_mass = float(np.log(mass[chain]))
-        estimate = continuous_tempering(
+        log_z_levels[chain] = continuous_tempering(
             x, knots[chain], bias[chain], knots[chain], log_support_mass=log_mass
-        )
+        ).log_z
+        of_base, of_target = (statistics[n][chain].ravel() for n in ("base_delta", "target_delta"))
+        estimate = bridged_log_z(x, of_base, knots[chain], bias[chain], of_target)
         log_z[chain] = estimate.log_z[-1]
-        log_z_levels[chain] = estimate.log_z
-        influences.append(estimate.influence + _support_influence(statistics, chain, mass[chain]))
-        ends = np.stack([log_beta_density(x, knots[chain], bias[chain], b) for b in (0.0, 1.0)])
-        tail[chain] = pareto_k(ends[0])
-        # eq. 21 with the mean of p(beta = 1 | z) replaced by BAR, which uses the draws y as well:
-        # it is the ratio of the posterior to the density of z, so it has draws of both
-        target_delta = statistics["target_delta"][chain].ravel()
-        reverse = -log_beta_density(target_delta, knots[chain], bias[chain], 1.0)
-        ratio = bias[chain, -1] - bias[chain, 0] + bar(ends[1], reverse).log_ratio
-        with_target[chain] = log_mass + float(ratio - log_mean_exp(ends[0]))
+        influences.append(estimate.influence)
         # few knots do not resolve where beta is: then eight bins do
         edges = knots[chain] if knots.shape[1] > 8 else np.linspace(0.0, 1.0, 9)
         counts, _ = np.histogram(statistics["beta"][chain], edges)
@@ -59,7 +52,6 @@ def collect_gibbs_ct(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         "betas": knots,
         "bias": bias,
         "log_z_levels": log_z_levels,
-        "pareto_k_base": tail,
         "lowest_occupancy": occupancy,
         **common,
     }
@@ -67,20 +59,11 @@ def collect_gibbs_ct(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         log_z,
         influences,
         {
-            "continuous tempering": float(log_z.mean()),
-            "continuous tempering, bar with the target": float(with_target.mean()),
+            "bridge": float(log_z.mean()),
+            "continuous tempering": float(log_z_levels[:, -1].mean()),
         },
         arrays=arrays,
     )
-
-
-def _support_influence(statistics: Mapping[str, FloatArray], chain: int, mass: float) -> FloatArray:
-    # the draws of a block share its mean, which keeps the variance of the chain's mean
-    draws = statistics["n_base_draws"][chain].astype(float)
-    share = statistics["n_base_support"][chain] / draws
-    weight = draws / draws.mean()
-    n_scans = statistics["delta"].shape[2]
-    return np.repeat(weight * (share / mass - 1.0), n_scans)
 
 
 def collect_st(statistics: Mapping[str, FloatArray]) -> MethodEstimate:

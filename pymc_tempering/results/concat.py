@@ -22,7 +22,7 @@ from pymc_tempering.types import FloatArray
 __all__ = ["check_distinct_chains", "concat_chains", "pad_ladder", "side_by_side"]
 
 # what random numbers decide, by method; times and counts may coincide or differ for other reasons
-_RANDOM = ("delta", "target_delta", "beta", "log_weight_forward", "lp")
+_RANDOM = ("delta", "target_delta", "base_delta", "beta", "log_weight_forward", "lp")
 
 
 def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:

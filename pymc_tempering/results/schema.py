@@ -78,7 +78,6 @@ TEMPERING: dict[str, Entry] = {
     "knots": Entry(("chain", "knot"), "", "inverse temperatures between which the bias is linear"),
     "bias": Entry(("chain", "knot"), "nats", "bias of beta at the knots"),
     "lowest_occupancy": Entry(("chain",), "", "share of time in the least visited part of beta"),
-    "pareto_k_base": Entry(("chain",), "", "Pareto k of the densities p(beta = 0 | z)"),
     "n_levels": Entry(("chain",), "", "inverse temperatures of an annealing run"),
     "acceptance_rate_particles": Entry(("chain",), "", "share of new particles accepted"),
     "log_z_forward": Entry(("chain",), "nats", "forward annealing, the lower bound"),

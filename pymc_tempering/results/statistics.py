@@ -96,6 +96,7 @@ STATISTICS: dict[str, Statistic] = {
     "target_delta": Statistic(
         "delta of the replica at beta = 1", dict.fromkeys(_COUPLED, ("scan",)), "nats"
     ),
+    "base_delta": Statistic("delta of a draw from the base", {"gibbs_ct": ("scan",)}, "nats"),
     "beta": Statistic(
         "inverse temperature of the tempered replica after each scan",
         dict.fromkeys(_COUPLED, ("scan",)),

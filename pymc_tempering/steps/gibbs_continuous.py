@@ -12,6 +12,7 @@ from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
 from pymc_tempering.options import check_choice, check_nats, check_positive, check_unknown
+from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.schedule.weights import bias_for_equal_pieces
 from pymc_tempering.steps.arguments import explorer_settings
@@ -35,11 +36,12 @@ class GibbsCT(CoupledStep):
     (2017, section 5.1); more of them keep beta moving where one slope cannot. Each scan moves z
     given beta and a replica y at beta = 1, proposes to exchange the two with beta integrated out,
     proposes a fresh draw from the base for z in the same way, and then draws beta given z exactly
-    (eq. 18). ``pm.sample`` records y: ordinary draws from the posterior. The recorded ``delta``
-    give the log marginal likelihood (eq. 21): :func:`pymc_tempering.estimate_logz`.
+    (eq. 18). ``pm.sample`` records y: ordinary draws from the posterior. The recorded deltas
+    of z, y and the draws of the base give the log marginal likelihood, by eq. 21 or
+    with less variance: :func:`pymc_tempering.estimate_logz`.
 
-    Tuning starts with a short parallel tempering run that finds the modes, refines the base, a
-    Gaussian, and gives barrier, step sizes and log z(beta). Knots are put at equal barrier, and the
+    Tuning starts with a short parallel tempering run that chooses the base (one Gaussian, or a
+    mixture) and gives barrier, step sizes and log z(beta). Knots are put at equal barrier, and the
     bias adapts, with a vanishing gain, until beta spends the same time in every piece. All of it
     stops at the end of tuning, after which every scan leaves the target exactly invariant.
 
@@ -128,6 +130,7 @@ class GibbsCT(CoupledStep):
         requested = PairRequested(
             scans_per_draw=scans_per_draw, adapt_base=adapt_base, search=search,
             explorer=settings, is_fixed=is_fixed,
+            uses_fits=base is None and adapt_base and slope is None,
             n_entries=int(n_knots) + 1, needs_pilot=slope is None or adapt_base,
             bias=None if slope is None else np.array([0.0, slope]),
         )  # fmt: skip
@@ -140,6 +143,7 @@ class GibbsCT(CoupledStep):
         return {
             "knots": pair.betas.copy(),
             "bias": pair.bias.copy(),
+            "base_delta": round_delta(record.base_delta),
             "acceptance_rate": float(record.acceptance_rate[0]),
         }
 

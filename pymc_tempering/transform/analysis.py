@@ -12,17 +12,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pymc_tempering.estimators.bar import bar
-from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
-from pymc_tempering.estimators.ladder import LadderEstimate
+from pymc_tempering.estimators.continuous import (
+    bridged_log_z,
+    continuous_tempering,
+    log_beta_density,
+)
 from pymc_tempering.estimators.stepping_stone import support_mass
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
 from pymc_tempering.evidence.common import MethodEstimate
-from pymc_tempering.numerics import log_mean_exp, weight_ess
+from pymc_tempering.numerics import weight_ess
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.types import FloatArray
 
-__all__ = ["bridged_log_z", "collect", "collect_bridge"]
+__all__ = ["collect", "collect_bridge"]
 
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
@@ -80,53 +82,6 @@ def collect_bridge(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     influences = [chain.influence for chain in chains]
     # of 10,000 draws from the base, 500 are enough for its end of log Z
     return MethodEstimate(log_z, influences, least_support=0.05)
-
-
-def bridged_log_z(
-    delta: FloatArray, delta_base: FloatArray, knots: FloatArray, bias: FloatArray
-) -> LadderEstimate:
-    r"""Estimate log Z with Bennett's acceptance ratio between base and tempered marginal.
-
-    With beta integrated out, tempered positions have the density :math:`b(z) N(z) / C`,
-    :math:`N = \int_0^1 e^{\beta\delta - c(\beta)} d\beta`, and
-
-    .. math:: \log Z = c(1) + \log \overline{p(1 \mid z)} + \log C,
-
-    with log C, the log ratio of the normalisers of :math:`b N` and b, by
-    :func:`pymc_tempering.estimators.bar.bar`. Eq. 21 of Graham & Storkey (2017) is the special
-    case :math:`\log C = -c(0) - \log\overline{p(0 \mid z)}`. It rests on the few tempered draws
-    near the base, although draws of the base itself cost nothing.
-
-    `delta` (n_draws,) and `delta_base` (n_base,) are in nats, ``-inf`` outside the support; `knots`
-    and `bias` (n_knots,) are of the piecewise linear bias. The influence has one entry per tempered
-    draw, over which that of the base's draws is spread.
-    """
-    valid = np.isfinite(delta)
-    log_p1 = log_beta_density(delta, knots, bias, 1.0)[valid]
-    log_mean = float(log_mean_exp(log_p1))
-    ratio = bar(
-        _log_normaliser(delta_base, knots, bias), -_log_normaliser(delta[valid], knots, bias)
-    )
-    influence = np.zeros(delta.size)
-    influence[valid] = np.expm1(log_p1 - log_mean) + ratio.reverse_influence
-    influence *= delta.size / valid.sum()
-    influence += _spread(ratio.forward_influence, delta.size)
-    return LadderEstimate(np.array([bias[-1] + log_mean + ratio.log_ratio]), influence)
-
-
-def _log_normaliser(delta: FloatArray, knots: FloatArray, bias: FloatArray) -> FloatArray:
-    out = np.full(delta.size, -np.inf)
-    valid = np.isfinite(delta)
-    if valid.any():
-        out[valid] = -bias[0] - log_beta_density(delta[valid], knots, bias, 0.0)
-    return out
-
-
-def _spread(influence: FloatArray, n: int) -> FloatArray:
-    """Stretch or squeeze a series of independent terms to length n, keeping its mean's variance."""
-    total = np.concatenate([[0.0], np.cumsum(influence)])
-    at = np.interp(np.linspace(0, influence.size, n + 1), np.arange(influence.size + 1), total)
-    return np.diff(at) * (n / influence.size)
 
 
 def _piecewise_linear(statistics: Mapping[str, FloatArray]) -> list[tuple[FloatArray, FloatArray]]:

@@ -45,7 +45,7 @@ def untemper(
     of eq. 22 of Graham & Storkey (2017), which they give for ``c(beta) = beta log_zeta``. The log
     marginal likelihood is ``c(1) + log mean p(1 | z) + log C`` with the joint density's normaliser
     C from tempered and base draws together
-    (:func:`pymc_tempering.transform.analysis.bridged_log_z`); their eq. 21, with
+    (:func:`pymc_tempering.estimators.continuous.bridged_log_z`); their eq. 21, with
     ``C = exp(-c(0)) / mean p(0 | z)``, is reported as ``log_z_continuous``. The integral is exact
     where c is piecewise linear, and within 2e-5 nats for a smooth c.
 

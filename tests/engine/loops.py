@@ -131,10 +131,11 @@ def pair_kernel(scans, path, bias, scales, *, settings, level_update=None):
     """
     by_level = level_update is not None
     n, dim = bias.betas.size, path.dim
-    delta, target_delta, beta = np.empty((3, 1))
+    delta, target_delta, base_delta, beta = np.empty((4, 1))
     log = PairLog(
-        delta, target_delta, beta, np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(1),
-        new_counts(scales.size), path.draws_and_origins(1, np.random.default_rng(0))[0],
+        delta, target_delta, base_delta, beta,
+        np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(1), new_counts(scales.size),
+        path.draws_and_origins(1, np.random.default_rng(0))[0],
     )  # fmt: skip
     coordinates = path.coordinates
 

@@ -67,7 +67,7 @@ def narrow_and_wide():
 
 
 @pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
-@pytest.mark.parametrize("method", ["st", "hais"])
+@pytest.mark.parametrize("method", ["gibbs_ct", "st", "hais"])
 def test_chains_start_from_a_mixture_where_it_pays(method, seed):
     """From one Gaussian nine tenths of the draws and more are of the narrow mode (seeds 20 to 22).
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.estimators.continuous import continuous_tempering
+from pymc_tempering.estimators.continuous import bridged_log_z, continuous_tempering
 from pymc_tempering.testing import correlated_gaussian, hard_edge_gaussian
-from pymc_tempering.transform.analysis import bridged_log_z
 from pymc_tempering.transform.bias import Bias
 
 BIAS = Bias([0.0, 0.1, 1.0], [0.0, 0.5, 1.8])

@@ -28,6 +28,7 @@ class PairRecord(NamedTuple):
     # (n_scans,), log_target - log_reference of z in nats, just before beta is drawn
     delta: FloatArray
     target_delta: FloatArray  # (n_scans,), of y
+    base_delta: FloatArray  # (n_scans,), of draws from the reference in continuous tempering
     beta: FloatArray  # (n_scans,), drawn at the end of each scan
     # (n_levels,) of the moves of z, nan without a move; the first of all in continuous tempering
     acceptance_rate: FloatArray
@@ -88,10 +89,11 @@ class TemperedPair(Ensemble):
         self.path.view.faults[:] = 0
         begin_block(self.last_end)
         n = self.betas.size
-        delta, target_delta, beta = np.empty((3, n_scans))
+        delta, target_delta, base_delta, beta = np.empty((4, n_scans))
         log = PairLog(
-            delta, target_delta, beta, np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(1),
-            new_counts(self.grid.size), self.path.draws_and_origins(n_scans, rng, self.betas[1])[0],
+            delta, target_delta, base_delta, beta,
+            np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(1), new_counts(self.grid.size),
+            self.path.draws_and_origins(n_scans, rng, self.betas[1])[0],
         )  # fmt: skip
         explorer = packed_within(self.settings, self.path.reach)
         scans = PairScans(
@@ -104,7 +106,7 @@ class TemperedPair(Ensemble):
         with np.errstate(invalid="ignore"):
             acceptance_rate = log.acceptance_sums / np.where(log.visits > 0, log.visits, np.nan)
         return PairRecord(
-            delta, target_delta, beta, acceptance_rate,
+            delta, target_delta, base_delta, beta, acceptance_rate,
             float(log.exchange_sum[0] / n_scans),
             self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
             zero_density_by_level(log.counts), is_restarted(self.last_end, self._target_row),

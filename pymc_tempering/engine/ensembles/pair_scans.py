@@ -76,6 +76,7 @@ class PairLog(NamedTuple):
 
     delta: FloatArray  # (n_scans,), of z, nats
     target_delta: FloatArray  # (n_scans,), of y
+    base_delta: FloatArray  # (n_scans,), of draws from the reference, but of simulated tempering
     beta: FloatArray  # (n_scans,)
     # (n_levels,), acceptance probabilities of the moves of z; at 0 of all in continuous tempering
     acceptance_sums: FloatArray
@@ -166,18 +167,20 @@ def exchange_marginally(s: PairScans, log_masses: FloatArray, rng: np.random.Gen
 @compiled
 def try_reference(
     s: PairScans, draw: FloatArray, log_masses: FloatArray, rng: np.random.Generator
-) -> None:
-    """Replace z by a draw from the reference, or leave it."""
+) -> float:
+    """Replace z by a draw from the reference, or leave it; delta of the draw."""
     holder, delta, last_end = s.pair.holder, s.replicas.delta, s.pair.last_end
     spare = holder[2]
     bad_gradient = draw_from_reference(s.path, s.replicas, spare, draw, rng)
     count_reference_draw(s.log.counts[0], delta[spare], bad_gradient)
+    base_delta = delta[spare]
     total = piece_masses(delta[holder[0]], s.bias.betas, s.bias.bias, log_masses)
     log_ratio = piece_masses(delta[spare], s.bias.betas, s.bias.bias, log_masses) - total
     if rng.random() < (1.0 if log_ratio >= 0.0 else np.exp(log_ratio)):
         holder[0], holder[2] = spare, holder[0]
         last_end[spare] = last_end[holder[2]]
         visit_base(spare, last_end, s.log.counts[0])
+    return base_delta
 
 
 @compiled
@@ -205,7 +208,7 @@ def continuous_scans(s: PairScans, rng: np.random.Generator) -> None:
         log.visits[0] += 1
         move_target(s, rng)
         exchange_marginally(s, log_masses, rng)
-        try_reference(s, log.reference_draws[scan], log_masses, rng)
+        log.base_delta[scan] = try_reference(s, log.reference_draws[scan], log_masses, rng)
         redraw_beta(s, log_masses, rng)
         log.delta[scan] = delta[holder[0]]
         log.target_delta[scan] = delta[holder[1]]

@@ -13,7 +13,7 @@ __all__ = ["CHECKS", "MIN_SWAP_RATE", "base_reaches", "bounded"]
 MIN_SWAP_RATE = 0.05
 """Mean swap probability of a pair of levels; tuning aims at a half for all of them."""
 
-_DELTAS = ("delta", "target_delta", "log_weight_reverse")
+_DELTAS = ("delta", "target_delta", "base_delta", "log_weight_reverse")
 
 
 def bounded(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:

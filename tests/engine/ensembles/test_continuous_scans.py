@@ -135,6 +135,7 @@ def always_the_reference(s, draw, log_masses, rng):
     holder = s.pair.holder
     draw_from_reference(s.path, s.replicas, holder[2], draw, rng)
     holder[0], holder[2] = holder[2], holder[0]
+    return 0.0
 
 
 def move_target_at_beta(s, rng):
