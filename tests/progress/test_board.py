@@ -19,18 +19,20 @@ from pymc_tempering.model.compile import compile_density
 from pymc_tempering.progress import Board, PhaseColumn, format_seconds
 from pymc_tempering.references.search import find_modes
 
-
-def work(pickled):
-    board = pickle.loads(pickled)
-    board.start_chain()
-    board.report("local fits", 0, 31)
+# as text, since to import this module a server of processes would import PyMC
+WORK = """
+import pickle
+board = pickle.loads(pickled)
+board.start_chain()
+board.report("local fits", 0, 31)
+"""
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_workers_write_to_the_row_of_their_chain(method):
     board = Board()
     process = get_context(method).Process(
-        target=work, args=(pickle.dumps(board),), name="worker_chain_3"
+        target=exec, args=(WORK, {"pickled": pickle.dumps(board)}), name="worker_chain_3"
     )
     process.start()
     process.join()
