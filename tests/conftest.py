@@ -25,6 +25,10 @@ gc.set_threshold(50_000, 10, 10)
 # As many workers as processors are busy already, and threads that wait for one another are, too.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    from in_turn import compile_in_turn
+
+    compile_in_turn()
 if "PYMC_TEMPERING_TEST_LAST_BITS" in os.environ:
     disturb(int(os.environ["PYMC_TEMPERING_TEST_LAST_BITS"]))
 
