@@ -101,6 +101,10 @@ $(INSTALLED_BENCH): pyproject.toml $(INSTALLED)
 demo: $(INSTALLED)
 	@$(PYTHON) notebooks/galaxies.py
 
+# Tests start processes that all import PyMC, of which most of the time would be that of Python's
+# compiler where no bytecode is kept.
+test: export PYTHONDONTWRITEBYTECODE =
+
 # pytest comes last, so that its closing line is the last line.
 test: lint types
 	@$(PYTHON) -m pytest --quiet --doctest-modules -m "not slow" \
