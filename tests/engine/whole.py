@@ -71,9 +71,10 @@ class Density:
     """Of the prior, or with the likelihood."""
 
     dim = 3
+    address = property(lambda self: _density(self.has_likelihood).address)
 
     def __init__(self, has_likelihood):
-        self.address = _density(has_likelihood).address
+        self.has_likelihood = has_likelihood
 
     def draw(self, n, rng):
         return draw(rng, n, 0.0)

@@ -1,7 +1,6 @@
 """A slab about a spike is found, and nothing is found about modes that stand alone."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,31 +16,27 @@ from tests.references.conftest import two_gaussians
 
 DIM, SPIKE, SLAB, OFFSET, LIGHT = 6, 0.02, 1.5, 0.05, 0.2
 # 0.2 N(0, 1.5^2 I) + 0.8 N((0.05, 0, ...), 0.02^2 I)
-spike_and_slab = two_gaussians(
+TARGET = two_gaussians(
     np.log([LIGHT, 1.0 - LIGHT]),
     np.array([[0.0] * DIM, [OFFSET] + [0.0] * (DIM - 1)]),
     np.array([[SLAB] * DIM, [SPIKE] * DIM]),
 )
-TARGET = SimpleNamespace(dim=DIM, address=spike_and_slab.address)
-concentric = two_gaussians(
+CONCENTRIC = two_gaussians(
     np.log([LIGHT, 1.0 - LIGHT]), np.zeros((2, DIM)), np.array([[SLAB] * DIM, [SPIKE] * DIM])
 )
-CONCENTRIC = SimpleNamespace(dim=DIM, address=concentric.address)
 WIDE_SPIKE = 0.1
-steeper = two_gaussians(
+STEEPER = two_gaussians(
     np.log([LIGHT, 1.0 - LIGHT]), np.zeros((2, DIM)), np.array([[SLAB] * DIM, [WIDE_SPIKE] * DIM])
 )
-STEEPER = SimpleNamespace(dim=DIM, address=steeper.address)
 CENTRE = np.eye(1, DIM)[0] * OFFSET
 
 MANY, AWAY = 40, 3.5
 # 0.3 N(0, I) + 0.7 N((3.5, 0, ...), 0.6^2 I)
-hidden = two_gaussians(
+HIDDEN = two_gaussians(
     np.log([0.3, 0.7]),
     np.array([[0.0] * MANY, [AWAY] + [0.0] * (MANY - 1)]),
     np.array([[1.0] * MANY, [0.6] * MANY]),
 )
-HIDDEN = SimpleNamespace(dim=MANY, address=hidden.address)
 
 
 @pytest.mark.statistical

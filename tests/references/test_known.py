@@ -1,7 +1,5 @@
 """Starts that belong to known modes are told by one gradient, and others are not."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,6 @@ from pymc_tempering.references.search import find_modes
 from pymc_tempering.references.starts import evaluated
 from tests.references.test_search import DIM, FAR, wide_and_narrow
 
-TARGET = SimpleNamespace(address=wide_and_narrow.address, dim=DIM)
 NARROW_PLACE = np.array([FAR, 0.0, 0.0, 0.0])
 
 
@@ -27,13 +24,13 @@ def known_at(density, *places, variance=0.0):
 
 def test_a_mode_explains_its_basin_and_no_other(rng):
     """As ascents have it, of starts everywhere."""
-    known = known_at(TARGET, np.full(DIM, 0.01))
+    known = known_at(wide_and_narrow, np.full(DIM, 0.01))
     z = np.concatenate([3.0 * rng.normal(size=(400, DIM)),
                         NARROW_PLACE + 0.8 * rng.normal(size=(400, DIM))])  # fmt: skip
-    starts = evaluated(TARGET, z)
+    starts = evaluated(wide_and_narrow, z)
     owners = known.owners(starts)
     unit = Coordinates.of(GaussianBase(np.zeros(DIM), np.ones(DIM)))
-    ends = ascend(TARGET, z, unit).ends
+    ends = ascend(wide_and_narrow, z, unit).ends
     at_wide = np.linalg.norm(ends, axis=1) < 0.5
     assert 15 < at_wide[400:].sum() < 350  # 47 on average
     explained = owners.number == 5
@@ -43,7 +40,7 @@ def test_a_mode_explains_its_basin_and_no_other(rng):
     assert not explained[~at_wide & ~behind].any()
     assert explained[~at_wide & behind].sum() <= 2
     assert explained[:400][at_wide[:400]].mean() > 0.95
-    both = known_at(TARGET, np.zeros(DIM), NARROW_PLACE)
+    both = known_at(wide_and_narrow, np.zeros(DIM), NARROW_PLACE)
     assert set(both.owners(starts).number[~at_wide]) <= {6, -1}
 
 
@@ -52,9 +49,9 @@ def test_what_exact_modes_leave_over_leads_beyond_them(rng):
 
     A few draws in the flank of another mode make a variance of 1e-4.
     """
-    known = known_at(TARGET, np.full(DIM, 0.01), variance=1e-4)
+    known = known_at(wide_and_narrow, np.full(DIM, 0.01), variance=1e-4)
     z = NARROW_PLACE + np.array([[0.0, 2.6, 0.0, 0.0], [-2.1, 0.0, 0.0, 0.0], [-9.0, 0, 0, 0]])
-    starts = evaluated(TARGET, z)
+    starts = evaluated(wide_and_narrow, z)
     owners = known.owners(starts)
     assert owners.number.tolist() == [5, 5, 5]
     assert np.all((owners.residual[:2] > 0.0) & (owners.residual[:2] < 0.01))
@@ -63,14 +60,15 @@ def test_what_exact_modes_leave_over_leads_beyond_them(rng):
     assert len(beyond) == 2
     assert np.all(np.linalg.norm(beyond - NARROW_PLACE, axis=1) < 0.8)
     # once the narrow mode is known, such starts are its
-    both = known_at(TARGET, np.zeros(DIM), NARROW_PLACE).owners(starts)
+    both = known_at(wide_and_narrow, np.zeros(DIM), NARROW_PLACE).owners(starts)
     assert both.number.tolist() == [6, 6, 5]
     assert np.isnan(both.residual).all()
 
 
 def test_the_rest_of_a_mode_that_is_no_gaussian_is_not_followed(rng):
-    known = known_at(TARGET, np.zeros(DIM), variance=1e-2)
-    owners = known.owners(evaluated(TARGET, NARROW_PLACE + np.array([[0.0, 2.6, 0.0, 0.0]])))
+    known = known_at(wide_and_narrow, np.zeros(DIM), variance=1e-2)
+    place = NARROW_PLACE + np.array([[0.0, 2.6, 0.0, 0.0]])
+    owners = known.owners(evaluated(wide_and_narrow, place))
     assert owners.number.tolist() == [5]
     assert np.isnan(owners.residual).all()
 
