@@ -66,6 +66,24 @@ def seed():
 
 
 @pytest.fixture
+def interpreted(monkeypatch):
+    """Have PyTensor interpret densities that count as compiled by numba, which takes seconds each.
+
+    For tests of what is computed from a few hundred of their values.
+    """
+    from pymc_tempering.model.graph import in_python
+    from pymc_tempering.model.machine_code import BACKENDS
+
+    in_c = BACKENDS["c"]
+
+    def interpret(graph, why):
+        with in_python():
+            return in_c(graph, why)._replace(calls_python="", backend="numba")
+
+    monkeypatch.setitem(BACKENDS, "numba", interpret)
+
+
+@pytest.fixture
 def rng(seed):
     return np.random.default_rng(seed)
 

@@ -13,6 +13,7 @@ from pymc_tempering.errors import ModelError, OptionError, TemperingWarning
 from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import density_at_hand
 
+pytestmark = pytest.mark.usefixtures("interpreted")
 N = 150
 """Draws of each of four chains."""
 

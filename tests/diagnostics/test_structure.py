@@ -10,6 +10,9 @@ import pymc_tempering as pm_temper
 from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.model import structure as module
 
+# of few values, which take less than to compile the model
+interpreted = pytest.mark.usefixtures("interpreted")
+
 
 def schools(model):
     """Pupils of six schools in two districts, of unequal numbers, with a covariate."""
@@ -33,6 +36,7 @@ def series(order):
     return model
 
 
+@interpreted
 def test_a_hierarchy_is_as_it_was_written():
     """A slope, in which the density is quadratic, is a local that sees all others."""
     found = pm_temper.structure(schools(pm.Model()))
@@ -48,6 +52,7 @@ def test_a_hierarchy_is_as_it_was_written():
     assert found.unread == ""
 
 
+@interpreted
 def test_it_prints_as_a_table():
     found = pm_temper.structure(schools(pm.Model()))
     table = found.to_dataframe()
@@ -61,6 +66,7 @@ def test_it_prints_as_a_table():
     assert max(map(len, lines)) <= 88
 
 
+@interpreted
 def test_what_only_long_lengths_have_in_common_is_seen():
     """With a length as at the start values share less than rounding."""
     squares = np.subtract.outer(16.0 * np.arange(3), 16.0 * np.arange(3)) ** 2
@@ -72,6 +78,7 @@ def test_what_only_long_lengths_have_in_common_is_seen():
     assert found.n_neighbours[1, 1] == 2
 
 
+@interpreted
 def test_a_curved_mean_bends_and_a_straight_one_does_not():
     with pm.Model() as model:
         x = pm.Normal("x", 0.4, 1.0)
@@ -82,6 +89,7 @@ def test_a_curved_mean_bends_and_a_straight_one_does_not():
     assert found.n_neighbours.tolist() == [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
 
 
+@interpreted
 def test_a_product_bends_both_ways():
     """Given the other each factor is Gaussian, and its scale changes."""
     with pm.Model() as model:
@@ -92,6 +100,7 @@ def test_a_product_bends_both_ways():
     assert found.n_neighbours.tolist() == [[0, 4], [3, 0]]
 
 
+@interpreted
 def test_two_effects_of_a_group_are_a_group():
     with pm.Model() as model:
         sds = pm.HalfNormal("sds", 1.0, shape=2)
@@ -111,6 +120,7 @@ def test_a_chain_has_a_band(order):
     assert (found.kind, found.width, found.n_directions) == ("banded", order, 2 * order + 1)
 
 
+@interpreted
 def test_a_chain_with_a_global_has_one_too():
     with pm.Model() as model:
         sd = pm.HalfNormal("sd", 1.0)
@@ -142,6 +152,7 @@ def test_neighbours_on_a_map_are_sparse():
     assert 5 <= found.n_directions < 20
 
 
+@interpreted
 def test_neighbours_are_sparse_under_a_constraint_on_their_sum():
     """Areas that branch in two, and an effect of each alone."""
     n_areas = 15
@@ -164,6 +175,7 @@ def test_neighbours_are_sparse_under_a_constraint_on_their_sum():
     assert sum("sum" in text for text in texts) == 1
 
 
+@interpreted
 def test_a_regression_is_dense():
     x = np.random.default_rng(7).normal(size=(30, 5))
     with pm.Model() as model:
@@ -185,6 +197,7 @@ def test_what_cannot_be_read_is_dense_and_says_so(op):
     assert repr(found).startswith("The structure cannot be read, and is treated as dense: ")
 
 
+@interpreted
 def test_too_many_values_are_dense(monkeypatch):
     monkeypatch.setattr(module, "MOST_DIM", 9)
     found = pm_temper.structure(schools(pm.Model()))
@@ -192,6 +205,7 @@ def test_too_many_values_are_dense(monkeypatch):
     assert "10 values are too many" in repr(found)
 
 
+@interpreted
 def test_a_model_is_asked_for():
     with schools(pm.Model()) as model:
         assert repr(pm_temper.structure()) == repr(pm_temper.structure(model))

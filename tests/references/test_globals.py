@@ -16,8 +16,8 @@ from pymc_tempering.references.prepared import SEARCHES
 from pymc_tempering.references.quality import COARSE
 
 
-@cache
-def shares() -> CompiledDensity:
+@pytest.fixture
+def shares(interpreted) -> CompiledDensity:
     "Three groups of ten values, whose variances are shares of one."
     rng = np.random.default_rng(5)
     with pm.Model() as model:
@@ -47,18 +47,16 @@ def names(density: CompiledDensity, hubs: np.ndarray) -> set[str]:
     return set(np.repeat(density.points.names, density.points.sizes)[hubs].tolist())
 
 
-def test_globals_are_all_scales_that_multiply_values():
-    density = shares()
-    found = [names(density, one.globals) for one in structures_of(density)[0]]
+def test_globals_are_all_scales_that_multiply_values(shares):
+    found = [names(shares, one.globals) for one in structures_of(shares)[0]]
     assert found[0] == {"total_log__", "share_simplex__"}
     assert {"total_log__"} not in found
 
 
-def test_of_what_is_always_curved_the_cheapest_is_first(monkeypatch):
-    density = shares()
+def test_of_what_is_always_curved_the_cheapest_is_first(shares, monkeypatch):
     monkeypatch.setattr(structure, "MOST_CURVED", 0.0)
-    first = structures_of(density)[0][0]
-    assert names(density, first.globals) == {"total_log__"}
+    first = structures_of(shares)[0][0]
+    assert names(shares, first.globals) == {"total_log__"}
 
 
 def test_a_map_of_many_globals_is_used():
@@ -144,15 +142,15 @@ def test_an_end_in_a_funnel_among_many_globals_is_no_mode():
     assert by_any.bit_count() > 1
 
 
-def test_choices_of_which_nothing_is_known_stay(monkeypatch):
+def test_choices_of_which_nothing_is_known_stay(shares, monkeypatch):
     """Where the points that tell how far locals are from a quadratic are outside of the support."""
-    density, real = shares(), structure.density_at
+    real = structure.density_at
 
     def outside(address, z):
         values, grads = real(address, z)
         return values, np.full_like(grads, np.nan) if len(z) == 4 else grads
 
     monkeypatch.setattr(structure, "density_at", outside)
-    found = structures_of(density)[0]
-    assert names(density, found[0].globals) == {"total_log__"}
+    found = structures_of(shares)[0]
+    assert names(shares, found[0].globals) == {"total_log__"}
     assert len(found) > 1
