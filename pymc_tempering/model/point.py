@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.graph.replace import graph_replace
@@ -120,15 +121,12 @@ class PointMap:
     @classmethod
     def from_model(cls, model: pm.Model) -> "PointMap":
         """Read names and shapes off a model's initial point, in the order of ``value_vars``."""
-        point = model.initial_point(random_seed=0)
+        # or a C++ compiler would run for each kind of Op in graphs inside of Ops
+        with pytensor.config.change_flags(cxx=""):
+            point = model.initial_point(random_seed=0)
         names = tuple(variable.name for variable in model.value_vars)
-        dtypes = tuple(
-            "float64" if variable.dtype.startswith("float") else variable.dtype
-            for variable in model.value_vars
-        )
-        initial = {
-            name: np.asarray(point[name], dtype) for name, dtype in zip(names, dtypes, strict=True)
-        }
+        dtypes = tuple("float64" if "float" in v.dtype else v.dtype for v in model.value_vars)
+        initial = {n: np.asarray(point[n], dtype) for n, dtype in zip(names, dtypes, strict=True)}
         shapes = tuple(np.shape(initial[name]) for name in names)
         own = Angles.of(model, initial), PartialCorrelations.of(model, initial)
         return cls(names, shapes, dtypes, initial, *own)

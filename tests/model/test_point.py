@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 
 import pymc_tempering as pm_temper
 from pymc_tempering.model.compile import compile_density
@@ -30,6 +31,22 @@ def test_round_trip(rng):
     np.testing.assert_array_equal(points.ravel(shuffled), z)
     named["b"][0, 0] = 99.0
     assert z[0] != 99.0
+
+
+def test_no_compiler_runs_for_the_initial_point(monkeypatch):
+    """That of a series is computed by a loop, which is a graph inside of an Op."""
+    with pm.Model() as model:
+        pm.AR("x", [0.5, 0.3], sigma=0.7, init_dist=pm.Normal.dist(0.4, 1.0), steps=3)
+    compilers, initial_point = [], pm.Model.initial_point
+
+    def noted(self, **options):
+        compilers.append(pytensor.config.cxx)
+        return initial_point(self, **options)
+
+    expected = model.initial_point(random_seed=0)
+    monkeypatch.setattr(pm.Model, "initial_point", noted)
+    np.testing.assert_array_equal(PointMap.from_model(model).initial["x"], expected["x"])
+    assert compilers == [""]
 
 
 def test_order_is_that_of_the_model():
