@@ -8,14 +8,13 @@ import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
 from arviz_stats.loo import SamplingWrapper
-from pymc.model.fgraph import clone_model
 
 from pymc_tempering.errors import DataError, ModelError, OptionError
 from pymc_tempering.evidence.estimate import sample
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.model.at_draws import constrained_model, evaluate, stack_draws
 from pymc_tempering.model.compile import keep_density
-from pymc_tempering.model.freeze import copies_of_gps, discrete_names
+from pymc_tempering.model.freeze import copied, discrete_names
 from pymc_tempering.model.graph import interpreted
 from pymc_tempering.model.open_data import OpenDensity
 from pymc_tempering.options import check_random_seed, resolve_model
@@ -96,8 +95,7 @@ class Refits(SamplingWrapper):
         self._name = _observed_name(model, var_name)
         self._entropy = np.random.default_rng(random_seed).integers(2**32, size=4).tolist()
         self._constrained = constrained_model(model)
-        with copies_of_gps():
-            self._left = clone_model(model)
+        self._left = copied(model)
         [terms] = self._left.logp(vars=[self._left[self._name]], sum=False)
         shape = interpreted(self._left.value_vars, terms.shape, on_unused_input="ignore")
         point = self._left.initial_point(random_seed=0)

@@ -27,7 +27,7 @@ from pymc_tempering.model.freeze import (
     points_of,
     starting_points,
 )
-from pymc_tempering.model.graph import density_graph
+from pymc_tempering.model.graph import KnownIndices, density_graph
 from pymc_tempering.model.identity import Kept, recipe
 from pymc_tempering.model.innovations import Innovations
 from pymc_tempering.model.machine_code import machine_code
@@ -215,6 +215,7 @@ def _compile(
     frozen: pm.Model, points: PointMap, term: Any, made_by: tuple[Any, ...], backend: str | None
 ) -> CompiledDensity:
     supports = finite_supports(frozen, points)
+    KnownIndices(frozen).check()
     graph = density_graph(frozen, points, term)
     # `check_bounds` of the model decides how parameter checks are compiled
     with frozen:

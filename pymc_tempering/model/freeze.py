@@ -23,8 +23,8 @@ from pymc_tempering.private.of_pymc import (
 )
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MAX_VALUES", "NO_FREE_VARIABLES", "check_finite", "copies_of_gps", "discrete_names",
-           "finite_supports", "freeze", "keep_order", "naming_shapes", "points_of",
+__all__ = ["MAX_VALUES", "NO_FREE_VARIABLES", "check_finite", "copied", "copies_of_gps",
+           "discrete_names", "finite_supports", "freeze", "naming_shapes", "points_of",
            "starting_points"]  # fmt: skip
 
 NO_FREE_VARIABLES = (
@@ -78,18 +78,24 @@ def freeze(model: pm.Model, *, discrete: bool = False, but: Sequence[str] = ()) 
         data = [name for name in model.named_vars if name not in but]
         dims = [dim for dim in model.dim_lengths if dim not in of_open]
         frozen = freeze_dims_and_data(model, data=data, dims=dims)
-    frozen.check_bounds = model.check_bounds
-    keep_order(frozen, model)
-    return frozen
+    return _like(model, frozen)
 
 
-def keep_order(copy: pm.Model, model: pm.Model) -> None:
+def copied(model: pm.Model) -> pm.Model:
+    """Copy a model with nothing fixed; PyMC's own copy of one with ``initval=`` is an error."""
+    with copies_of_gps():
+        return _like(model, freeze_dims_and_data(model, data=[], dims=[]))
+
+
+def _like(model: pm.Model, copy: pm.Model) -> pm.Model:
     """Order the free variables of a copy, which PyMC orders anew, as those of the model are.
 
     A base that was given has that order.
     """
+    copy.check_bounds = model.check_bounds
     order = {rv.name: i for i, rv in enumerate(model.free_RVs)}
     copy.free_RVs.sort(key=lambda rv: order[rv.name])
+    return copy
 
 
 @contextmanager

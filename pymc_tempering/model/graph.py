@@ -3,7 +3,9 @@
 Also evaluation of graphs that are needed a few times, for which compiling would take longer.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,15 +17,23 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.graph.basic import Constant
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, io_toposort
 
+from pymc_tempering.errors import ModelError
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.private.of_pymc import rewrite_before_gradient
-from pymc_tempering.private.of_pytensor import is_step, runs_compiled_code, with_stable_logs
+from pymc_tempering.private.of_pytensor import (
+    indexing,
+    is_step,
+    runs_compiled_code,
+    with_stable_logs,
+)
 
-__all__ = ["MOST_DIM", "CannotInterpretError", "DensityGraph", "density_graph", "in_python",
-           "interpret", "interpreted", "staircase_names"]  # fmt: skip
+__all__ = ["MOST_DIM", "CannotInterpretError", "DensityGraph", "KnownIndices",
+           "density_graph", "in_python", "interpret", "interpreted", "naming_indices",
+           "staircase_names"]  # fmt: skip
 
 
 class DensityGraph(NamedTuple):
@@ -43,8 +53,8 @@ def density_graph(
 ) -> DensityGraph:
     """Write a log density of named values as one of the flat vector, with its gradient.
 
-    `term` is a log density of the value variables. `data` maps constants of the graph to variables
-    that take their place.
+    `term` is a log density of the value variables. `data` maps variables of the graph to those that
+    take their place.
     """
     # first, as these may be casts of shared variables
     term = graph_replace(term, dict(data or {}))
@@ -132,6 +142,51 @@ def interpreted(inputs: list[Any], outputs: Any, **options: Any) -> Callable[...
 
 MAX_ENTRIES = 50_000
 """Entries of intermediate results beyond which interpreting takes seconds: Python visits each."""
+
+
+class KnownIndices:
+    """Indices in a frozen model's graph that follow from data alone.
+
+    Compiled code does not look whether they are in range: it reads, and for the gradient writes,
+    what lies beside the array.
+    """
+
+    def __init__(self, model: pm.Model, data: Sequence[Any] = ()) -> None:
+        known, picked = set(data), []
+        for node in io_toposort([], [*model.basic_RVs, *model.potentials]):
+
+            def is_known(variable: Any) -> bool:
+                return variable in known or isinstance(variable, Constant)
+
+            if all(map(is_known, node.inputs)):
+                known.update(node.outputs)
+            pick, array, indices = indexing(node)
+            if pick is None or not all(map(is_known, indices)):
+                continue
+            if not is_known(array) and None not in array.type.shape:
+                array = pt.constant(np.zeros(array.type.shape, array.dtype), name=array.name)
+            if is_known(array):
+                picked.append(pick(array, *indices))
+        self._graph = FunctionGraph(list(data), picked, clone=True) if picked else None
+
+    def check(self, values: Sequence[np.ndarray] = ()) -> None:
+        """ModelError where one is out of range with these values of `data`."""
+        if self._graph is not None:
+            with naming_indices(), suppress(CannotInterpretError):
+                interpret(self._graph, values, [-sys.maxsize])
+
+
+@contextmanager
+def naming_indices(at: str = "") -> Iterator[None]:
+    """Make an IndexError of PyTensor's one that says what it means."""
+    try:
+        yield
+    except IndexError as error:
+        raise ModelError(
+            f"An index in the model is out of range{at}: {error}. Compiled code would read what "
+            "lies beside the array. Give the array an entry for every value that the index can "
+            "take, counted from 0."
+        ) from error
 
 
 class CannotInterpretError(Exception):

@@ -10,27 +10,22 @@ that is written anew for each data set (:meth:`OpenDensity.refillable`).
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+import cloudpickle
 import numba
 import numpy as np
 import pymc as pm
 import pytensor
 from llvmlite import ir
 from numba.extending import intrinsic
-from pymc.model.fgraph import clone_model
 from pymc.pytensorf import compile as pymc_compile
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.errors import DataError, ModelError
 from pymc_tempering.model.compile import N_VERIFIED, CompiledDensity, compile_frozen
-from pymc_tempering.model.freeze import (
-    check_finite,
-    copies_of_gps,
-    freeze,
-    keep_order,
-    starting_points,
-)
-from pymc_tempering.model.graph import density_graph, interpreted
+from pymc_tempering.model.freeze import check_finite, copied, freeze, starting_points
+from pymc_tempering.model.graph import KnownIndices, density_graph, interpreted
 from pymc_tempering.model.machine_code import at_addresses, numba_mode, wrapped
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
@@ -58,18 +53,24 @@ class Refillable:
     """
 
     def __init__(
-        self, density: CompiledDensity, table: "_Table", check: Callable[[], None]
+        self,
+        density: CompiledDensity,
+        table: "_Table",
+        indices: KnownIndices,
+        check: Callable[[], None],
     ) -> None:
-        self.density, self._table, self._check = density, table, check
+        self.density, self._table, self._indices, self._check = density, table, indices, check
         self._known = {table.shapes}
 
     def fill(self, values: Mapping[str, np.ndarray]) -> None:
         """Take other data, by name; the density reads them where they are.
 
         ValueError where their types are others, or shapes that are the same for all. ModelError
-        where the model cannot be evaluated with lengths that it is given for the first time.
+        where an index among them is out of range, or the model cannot be evaluated with lengths
+        that it is given for the first time.
         """
         self._table.set(values)
+        self._indices.check(self._table.arrays)
         if self._table.shapes not in self._known:
             self._check()
             self._known.add(self._table.shapes)
@@ -136,12 +137,18 @@ class OpenDensity:
             frozen = _with_open_rows(model, self._names) if growing else freeze(model, but=lengths)
         self._frozen = frozen
         points = PointMap.from_model(frozen)
-        data = self._variables(frozen)
+        # a copy, as the values are to stay somewhere
+        opened = cloudpickle.loads(cloudpickle.dumps(frozen))
+        data = self._variables(opened)
         never_merge(value for value in data.values() if isinstance(value, Constant))
         inputs = {value: value.type(f"data {name}") for name, value in data.items()}
         given = [inputs[value] for value in data.values()]
-        inputs |= _lengths(frozen, data, inputs)
-        graph = density_graph(frozen, points, frozen.logp(), inputs)
+        inputs |= _lengths(opened, data, inputs)
+        _replace_constants(opened, inputs)
+        shared = {value: inputs[value] for value in inputs if not isinstance(value, Constant)}
+        places = [v if isinstance(v, SharedVariable) else inputs[v] for v in data.values()]
+        self._indices = KnownIndices(opened, places)
+        graph = density_graph(opened, points, opened.logp(), shared)
         self._no_gradient = graph.no_gradient
         exact = pytensor.config.change_flags(numba__fastmath=False)
         with exact, frozen, watch_for_python() as python_ops:
@@ -180,6 +187,7 @@ class OpenDensity:
         if self._core is None:
             return compile_frozen(frozen)
         table = self._table(frozen)
+        self._indices.check(table.arrays)
         # with data as constants, code is other code, and rounds otherwise
         made_by = _elsewhere, (self._frozen, self._names, self._growing, frozen)
         density = self._reading(frozen, table, made_by)
@@ -202,9 +210,10 @@ class OpenDensity:
         if self._core is None:
             return None
         table = self._table(self._frozen)
+        self._indices.check(table.arrays)
         density = self._reading(self._frozen, table, (_stays_here, ()))
         self._verify(density, table)
-        return Refillable(density, table, lambda: self._verify(density, table))
+        return Refillable(density, table, self._indices, lambda: self._verify(density, table))
 
     def _variables(self, frozen: pm.Model) -> dict[str, Any]:
         observed = {rv.name: frozen.rvs_to_values[rv] for rv in frozen.observed_RVs}
@@ -288,9 +297,7 @@ def with_observed(
     They have the shapes of the old ones, but those in ``lengths`` follow the length of these; with
     ``resize``, all do whose shapes differ and that have no dims, whose lengths they follow.
     """
-    with copies_of_gps():
-        copy = clone_model(model)
-    keep_order(copy, model)
+    copy = copied(model)
     with copy:
         for i, rv in enumerate(copy.observed_RVs):
             old = copy.rvs_to_values.pop(rv)
@@ -331,6 +338,20 @@ def _lengths(
         if isinstance(length, SharedVariable):
             lengths[length] = inputs[variable].shape[0]
     return lengths
+
+
+def _replace_constants(model: pm.Model, inputs: Mapping[Any, Any]) -> None:
+    """Put inputs of the same types in the place of a frozen model's constants, in its own graph.
+
+    PyMC computes with constants while it writes down the density, ``x**2`` for one: what it makes
+    of them would be replaced nowhere, and be that of the first data for all others.
+    """
+    ends = [*model.basic_RVs, *model.potentials, *model.rvs_to_values.values()]
+    for node in {variable.owner for variable in ancestors(ends) if variable.owner}:
+        node.inputs[:] = [inputs.get(v, v) if isinstance(v, Constant) else v for v in node.inputs]
+    for rv, value in model.rvs_to_values.items():
+        if isinstance(value, Constant):
+            model.rvs_to_values[rv] = inputs.get(value, value)
 
 
 def _elsewhere(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.errors import ModelError
-from pymc_tempering.model.graph import CannotInterpretError, interpret
+from pymc_tempering.model.graph import CannotInterpretError, interpret, naming_indices
 from pymc_tempering.types import FloatArray
 
 __all__ = ["check_same_density", "verify_density"]
@@ -43,22 +43,17 @@ def verify_density(
     graph = function.maker.fgraph
     tolerance = _TOLERANCE["float32" if _computes_in_single(graph) else "float64"]
     for z in points:
-        value, grad = value_and_grad(z)
         try:
-            expected, expected_grad = interpret(graph, [z.copy(), *map(np.copy, data)])
+            # first, as compiled code may write beside an array
+            with naming_indices(f" at the unconstrained values {_short(z)}"):
+                expected, expected_grad = interpret(graph, [z.copy(), *map(np.copy, data)])
         except CannotInterpretError:
             expected, expected_grad = function(z.copy(), *data)
-        except IndexError as error:
-            raise ModelError(
-                f"An index in the model is out of range at the unconstrained values {_short(z)}: "
-                f"{error}. Compiled code would read what lies beside the array. Give the array "
-                "an entry for every value that the index can take, counted from 0."
-            ) from error
         except (ArithmeticError, ValueError, AssertionError):
             # a parameter check has failed, where compiled code gives -inf
             continue
         expected, expected_grad = float(expected), np.asarray(expected_grad, dtype=np.float64)
-        check_same_density(z, (value, grad), (expected, expected_grad), backend, tolerance)
+        check_same_density(z, value_and_grad(z), (expected, expected_grad), backend, tolerance)
 
 
 def check_same_density(

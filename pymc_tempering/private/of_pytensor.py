@@ -56,6 +56,22 @@ def runs_compiled_code(op: Any) -> bool:
     return isinstance(op, HasMultipleInnerGraph) and not isinstance(op, ScalarOp)
 
 
+def indexing(node: Any) -> tuple[Any, Any, list[Any]]:
+    """Op that reads the entries that a node reads or sets, of which array, and the indices.
+
+    None where the node has no indices.
+    """
+    from pytensor.tensor import subtensor as of
+
+    if isinstance(node.op, of.Subtensor | of.AdvancedSubtensor):
+        return node.op, node.inputs[0], node.inputs[1:]
+    if isinstance(node.op, of.IncSubtensor | of.AdvancedIncSubtensor):
+        is_slice = isinstance(node.op, of.IncSubtensor)
+        reads = of.Subtensor if is_slice else of.AdvancedSubtensor
+        return reads(node.op.idx_list), node.inputs[0], node.inputs[2:]
+    return None, None, []
+
+
 def is_step(variable: Any) -> bool:
     """Whether a variable is a step function of what it is made from: a comparison, or rounding.
 

@@ -3,8 +3,10 @@
 import cloudpickle
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
+from pymc_tempering.errors import ModelError
 from pymc_tempering.model import open_data as module
 from pymc_tempering.model.compile import compile_density, keep_density
 from pymc_tempering.model.graph import in_python
@@ -227,3 +229,58 @@ def test_a_number_of_rows_that_is_written_down_is_noticed(rng):
     model = growing(8, rng, 8.0)
     density = opened.at(model)
     assert density.value_and_grad(Z)[0] == pytest.approx(exact(model, density)[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("first", [np.array([0.5, -1.0]), np.zeros(2)])
+def test_what_is_computed_from_data_is_computed_anew(first):
+    """PyMC computes with constants while it writes the density down: no part may stay the first."""
+
+    def build(dose, number):
+        with pm.Model() as model:
+            given, n = pm.Data("dose", dose), pm.Data("number", number)
+            slope = pm.Normal("slope", n, pm.math.exp(given[0]))
+            mean = slope * given**2 + given - given.mean() + pt.arange(n).sum()
+            pm.Normal("y", mean, 1.0, observed=given - given.mean())
+            pm.Potential("other", -pt.sqr(slope - n * given.sum()))
+        return model
+
+    filled = OpenDensity(build(first, 3.0), ["dose", "number"]).refillable()
+    point = np.array([0.4])
+    for dose, number in ((first, 3.0), (np.array([2.0, -0.3]), 3.0), (np.array([0.1, 0.7]), 5.0)):
+        filled.fill({"dose": dose, "number": np.array(number)})
+        value, gradient = filled.density.value_and_grad(point)
+        with in_python():
+            model = build(dose, number)
+            expected = model.compile_logp(mode="FAST_COMPILE")({"slope": 0.4})
+            expected_gradient = model.compile_dlogp(mode="FAST_COMPILE")({"slope": 0.4})
+        assert value == pytest.approx(float(expected), rel=1e-12)
+        np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-10)
+
+
+@pytest.mark.parametrize("wrong", [3, -4])
+def test_indices_out_of_range_are_refused(wrong):
+    """Compiled code would read, and for the gradient write, what lies beside the array."""
+    with pm.Model() as model:
+        group, one = pm.Data("group", np.array([0, 1, 2])), pm.Data("one", np.array(1))
+        level = pm.Normal("level", 0.0, 1.0, shape=3)
+        pm.Normal("y", level[group] + level[one], 1.0, observed=np.zeros(3))
+    opened = OpenDensity(model, ["group", "one"])
+    filled = opened.refillable()
+    for name, values in (("group", np.array([0, wrong, 1])), ("one", np.array(wrong))):
+        with pytest.raises(ModelError, match=f"out of range: 'level': index {wrong} is out of"):
+            filled.fill({name: values.astype(np.int32)})
+        filled.fill({"group": np.array([0, -1, 2], np.int32), "one": np.array(1, np.int32)})
+        assert np.isfinite(filled.density.value_and_grad(np.zeros(3))[0])
+    for build in (opened.at, compile_density):
+        model.set_data("group", [0, wrong, 1])
+        with pytest.raises(ModelError, match="out of range"):
+            build(model)
+
+
+def test_a_start_that_was_chosen_stays():
+    with pm.Model() as model:
+        x = pm.Normal("x", 0.0, 1.0, initval=0.5)
+        pm.Normal("y", x, 1.0, observed=np.zeros(2))
+    copy = with_observed(model, lambda name, old: pm.Data("values", old.data))
+    assert copy.initial_point(random_seed=0) == {"x": 0.5}
+    assert OpenDensity(copy, ["y"]).refillable().density.start == 0.5
