@@ -21,7 +21,6 @@ import numpy as np
 
 from pymc_tempering.checkpoint.blocks import BlockFolder, write_block
 from pymc_tempering.engine.guard import Watch
-from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.many_data import ManyData
 from pymc_tempering.evidence.many_worker import NEIGHBOUR, Many, Outcome, Quick, Worker
@@ -236,17 +235,10 @@ def _estimate_block(many: Many, block: Block, done: Callable[[], None] = lambda:
 def _stacked(draws: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Draws of all rows by variable, nan where a row has none."""
     known = next((own for own in draws if own), {})
-    stacked = {}
-    for name, like in known.items():
-        rows = [own.get(name, np.full(like.shape, np.nan)) for own in draws]
-        shapes = {row.shape[1:] for row in rows}
-        if len(shapes) > 1:
-            raise OptionError(
-                f"Draws of {name!r} have different shapes, {sorted(shapes)}, in different data "
-                "sets; leave it out of `var_names`."
-            )
-        stacked[name] = np.array(rows)
-    return stacked
+    return {
+        name: np.array([own.get(name, np.full(like.shape, np.nan)) for own in draws])
+        for name, like in known.items()
+    }
 
 
 def stopped(n_done: int, n: int, resume: Any) -> Diagnostic:

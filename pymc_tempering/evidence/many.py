@@ -15,7 +15,7 @@ from pymc_tempering.checkpoint.description import describe
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.diagnostic import warn_of
 from pymc_tempering.evidence.blocks import STOPPED, Found, blocks_of, estimate_blocks, stopped
-from pymc_tempering.evidence.many_data import ManyData, read_data
+from pymc_tempering.evidence.many_data import DIM, ManyData, read_data
 from pymc_tempering.evidence.many_result import ManyEvidences, Total, gathered, posterior_of
 from pymc_tempering.evidence.many_worker import FIT, NEIGHBOUR, Many, reference_at
 from pymc_tempering.methods import resolve_method
@@ -262,7 +262,7 @@ def _many(  # noqa: PLR0913 - the one path of both
             "the data of one data set that gives a Gaussian."
         )
     given = read_data(model, data)
-    variables = _variables(model, kept, given.lengths) if n_draws else ()
+    variables = _variables(model, kept, given) if n_draws else ()
     with nullcontext() if resume is None else closing(BlockFolder(resume)) as store:
         entropy = _entropy(random_seed, None if store is None else store.seed)
         many = Many(
@@ -298,12 +298,23 @@ def _many(  # noqa: PLR0913 - the one path of both
 
 
 def _variables(
-    model: pm.Model, var_names: Sequence[str] | None, lengths: Sequence[str]
+    model: pm.Model, var_names: Sequence[str] | None, given: ManyData
 ) -> tuple[str, ...]:
     free, others = ([v.name for v in of] for of in (model.free_RVs, model.deterministics))
     if var_names is None:
-        return tuple(free if lengths else free + others)
+        var_names = free if given.lengths else free + others
     check_names("`var_names` of sample_many", var_names, free + others)
+    if given.lengths and (wrong := given.following(var_names)):
+        raise OptionError(
+            f"Draws of {wrong} have different shapes in different data sets; leave them out of "
+            "`var_names`."
+        )
+    wrong = [name for name in var_names if DIM in (model.named_vars_to_dims.get(name) or ())]
+    if wrong:
+        raise OptionError(
+            f"{wrong} have a dim {DIM!r} in the model, which is the name of that of data sets. "
+            "Rename it in the model, or leave them out by `var_names`."
+        )
     return tuple(var_names)
 
 

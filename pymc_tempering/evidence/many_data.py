@@ -10,11 +10,12 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.model.freeze import freeze
-from pymc_tempering.model.open_data import exact_array, with_observed
+from pymc_tempering.model.open_data import exact_array, value_of, with_observed
 from pymc_tempering.options import did_you_mean
 
 __all__ = ["DIM", "ManyData", "read_data"]
@@ -47,6 +48,17 @@ class ManyData:
         """The first data set."""
         return {name: rows[0] for name, rows in self.values.items()}
 
+    def following(self, names: Sequence[str]) -> list[str]:
+        """Of these variables, those whose shapes differ between the first data sets that do."""
+        shapes = [tuple(v[i].shape for v in self.values.values()) for i in range(self.n)]
+        found = []
+        for row in (next((i for i, of in enumerate(shapes) if of != shapes[0]), 0), 0):
+            for name, values in self.values.items():
+                self.model[self.inputs[name]].set_value(values[row])
+            frozen = freeze(self.model, discrete=True)
+            found.append({name: frozen[name].type.shape for name in names})
+        return [name for name in names if found[0][name] != found[1][name]]
+
     def digest(self) -> str:
         """Digest of all of them."""
         digest = hashlib.sha256()
@@ -59,11 +71,12 @@ class ManyData:
 
 def read_data(model: pm.Model, data: Any) -> ManyData:
     """Check data against a model, and make them its inputs; DataError where they do not fit."""
-    given = _by_name(data)
+    given, coordinate = _by_name(model, data)
+    old = _values_in(model, list(given))
     lengths = tuple(
         name
         for name, rows in given.items()
-        if isinstance(rows, list | tuple) and len({np.shape(row) for row in rows}) > 1
+        if isinstance(rows, list | tuple) and {np.shape(row) for row in rows} - {old[name].shape}
     )
     conditioned, inputs = _with_inputs(model, list(given), lengths)
     values: dict[str, Rows] = {}
@@ -81,14 +94,16 @@ def read_data(model: pm.Model, data: Any) -> ManyData:
     # the model is the same in every process, and compiled with the first data set
     for name, rows in values.items():
         conditioned[inputs[name]].set_value(rows[0])
-    _check_free_shapes(conditioned, [inputs[name] for name in lengths])
+    _check_free_shapes(conditioned, inputs, lengths)
     n = len(next(iter(values.values())))
-    labelled = isinstance(data, xr.Dataset) and DIM in data.coords
-    return ManyData(conditioned, inputs, values, lengths, data[DIM] if labelled else np.arange(n))
+    if coordinate is None:
+        coordinate = np.arange(n)
+    return ManyData(conditioned, inputs, values, lengths, coordinate)
 
 
-def _by_name(data: Any) -> dict[str, Any]:
-    """Arrays by name, the axis of data sets first."""
+def _by_name(model: pm.Model, data: Any) -> tuple[dict[str, Any], Any]:
+    """Arrays by name, the axis of data sets first; and its labels, where xarray has them."""
+    kind = type(data).__name__
     if isinstance(data, xr.Dataset):
         without = [str(name) for name, values in data.items() if DIM not in values.dims]
         if without:
@@ -96,24 +111,52 @@ def _by_name(data: Any) -> dict[str, Any]:
                 f"{without} of `data` lack the dimension {DIM!r}; expected every variable to have "
                 "it. Rename that of the data sets, or leave out what is the same for all."
             )
-        return {str(n): values.transpose(DIM, ...).to_numpy() for n, values in data.items()}
+        data = dict(data.data_vars)
     if not isinstance(data, Mapping) or not data:
         raise DataError(
-            f"`data` is {type(data).__name__}; expected a mapping of at least one name to an array "
-            "with a leading axis of data sets, or to a list of arrays of different lengths; or an "
-            f"xarray.Dataset with the dimension {DIM!r}."
+            f"`data` is {kind}, without arrays by name; expected a mapping of at least one name to "
+            "an array with a leading axis of data sets, or to a list of arrays of different "
+            f"lengths; or an xarray.Dataset with the dimension {DIM!r}."
         )
-    return dict(data)
+    of_xarray = [v for v in data.values() if isinstance(v, xr.DataArray) and DIM in v.dims]
+    labels = [values[DIM] for values in of_xarray if DIM in values.coords]
+    if any(not each.equals(labels[0]) for each in labels):
+        raise DataError(
+            f"The arrays of `data` have different labels along {DIM!r}; expected one. Put them "
+            "into an xarray.Dataset, which brings them into one order."
+        )
+    given = {
+        str(name): _in_order_of(model, str(name), v) if any(v is x for x in of_xarray) else v
+        for name, v in data.items()
+    }
+    return given, labels[0] if labels else None
 
 
-def _with_inputs(
-    model: pm.Model, names: Sequence[str], lengths: Sequence[str]
-) -> tuple[pm.Model, dict[str, str]]:
-    """Copy of a model whose named data are shared variables, and what these are called."""
-    observed = {rv.name for rv in model.observed_RVs}
-    shared = {d.name for d in model.data_vars if isinstance(d, SharedVariable)}
-    known = observed | shared
-    unknown = sorted(set(names) - known)
+def _in_order_of(model: pm.Model, name: str, values: xr.DataArray) -> np.ndarray:
+    """Data sets first, then the dims of the model, with their labels in its order."""
+    dims = model.named_vars_to_dims.get(name) or ()
+    if {DIM, *dims} != set(values.dims):
+        return values.transpose(DIM, ...).to_numpy()
+    for dim in dims:
+        labels, theirs = model.coords.get(dim), values.indexes.get(dim)
+        if labels is None or theirs is None or list(theirs) == list(labels):
+            continue
+        if len(theirs) != len(labels) or set(theirs) != set(labels):
+            raise DataError(
+                f"{name!r} of `data` has the labels {list(theirs)!r:.60} along {dim!r}; the model "
+                f"has {list(labels)!r:.60}. Give it those, or drop the labels if the order is "
+                f"that of the model: `drop_vars({dim!r})`."
+            )
+        values = values.sel({dim: list(labels)})
+    return values.transpose(DIM, *dims).to_numpy()
+
+
+def _values_in(model: pm.Model, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """What a model has of these now; DataError for names of which its density has nothing."""
+    observed = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
+    shared = {d.name: d for d in model.data_vars if isinstance(d, SharedVariable)}
+    known = shared | observed
+    unknown = sorted(set(names) - set(known))
     if unknown:
         raise DataError(
             f"`data` has {unknown}{did_you_mean(unknown, known)}, which the model neither observes "
@@ -123,6 +166,14 @@ def _with_inputs(
     idle = [name for name in names if name in shared and model[name] not in used]
     if idle:
         raise DataError(f"The density of the model does not depend on {idle}; leave them out.")
+    return {name: np.asarray(value_of(known[name])) for name in names}
+
+
+def _with_inputs(
+    model: pm.Model, names: Sequence[str], lengths: Sequence[str]
+) -> tuple[pm.Model, dict[str, str]]:
+    """Copy of a model whose named data are shared variables, and what these are called."""
+    observed = {rv.name for rv in model.observed_RVs}
     inputs = {name: f"{name} of each data set" if name in observed else name for name in names}
 
     def data(name: str, old: Any) -> Any:
@@ -160,20 +211,21 @@ def _checked(name: str, given: Any, like: np.ndarray, row: int | None = None) ->
     return array
 
 
-def _check_free_shapes(model: pm.Model, lengths: Sequence[str]) -> None:
-    """Refuse lengths that free variables follow: each is another model."""
-    if not lengths:
-        return
-    whole, open_ended = freeze(model, discrete=True), freeze(model, discrete=True, but=lengths)
-    follow = [
-        rv.name
-        for rv in whole.free_RVs
-        if None in open_ended[rv.name].type.shape and None not in rv.type.shape
-    ]
-    if follow:
-        raise DataError(
-            f"The shapes of the free variables {follow} follow the lengths of {list(lengths)}, "
-            "which differ between data sets. Write them with a fixed shape, that of the longest "
-            "data set, and pick entries by an index; or call for all data sets of one length at a "
-            "time."
-        )
+def _check_free_shapes(model: pm.Model, inputs: Mapping[str, str], lengths: Sequence[str]) -> None:
+    """Refuse data that shapes of free variables follow: each is another model."""
+    whole = freeze(model, discrete=True)
+    open_ended = freeze(model, discrete=True, but=[inputs[name] for name in lengths]).free_RVs
+    values = {whole[inside]: whole[inside].type() for inside in inputs.values()}
+    unknown = clone_replace(whole.free_RVs, values, rebuild_strict=False)
+    for others, of in ((open_ended, f"lengths of {list(lengths)}"), (unknown, "values of data")):
+        follow = [
+            rv.name
+            for rv, other in zip(whole.free_RVs, others, strict=True)
+            if None in other.type.shape and None not in rv.type.shape
+        ]
+        if follow:
+            raise DataError(
+                f"The shapes of the free variables {follow} follow the {of}, which differ between "
+                "data sets. Write them with a fixed shape, that of the longest data set, and pick "
+                "entries by an index; or call for all data sets of one length at a time."
+            )

@@ -134,6 +134,8 @@ def labelled_draws(
         given = model.named_vars_to_dims.get(name) or (None,) * (array.ndim - len(leading))
         dims = [d or f"{name}_dim_{i}" for i, d in enumerate(given)]
         variables[name] = ((*leading, *dims), array)
-    used = {dim for dims, _ in variables.values() for dim in dims}
-    coords = {d: list(v) for d, v in model.coords.items() if v is not None and d in used}
+    used = {d: n for dims, of in variables.values() for d, n in zip(dims, of.shape, strict=True)}
+    # none where there are more or fewer than the model has
+    labels = {d: list(v) for d, v in model.coords.items() if v is not None}
+    coords = {d: v for d, v in labels.items() if used.get(d) == len(v)}
     return xr.Dataset(variables, coords=coords)

@@ -454,3 +454,43 @@ def test_free_variables_that_follow_a_length_are_refused():
     data = {name: [np.zeros(2), np.zeros(4)] for name in ("place", "y")}
     with pytest.raises(DataError, match=r"free variables \['effects'\] follow the lengths"):
         estimate_many(model, data, progressbar=False)
+
+
+def test_free_variables_that_follow_a_number_are_refused():
+    with pm.Model() as model:
+        n = pm.Data("n", 3)
+        effects = pm.Normal("effects", 0.0, 1.0, shape=n.astype(int))
+        pm.Normal("y", effects.sum() + n, 0.5, observed=0.0)
+    with pytest.raises(DataError, match=r"free variables \['effects'\] follow the values"):
+        estimate_many(model, {"n": np.array([3.0, 4.0])}, progressbar=False)
+
+
+def test_a_list_has_lengths_of_its_own(seed, rng):
+    """All of one length, but not that of the model."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0.0, 1.0)
+        pm.Normal("y", x, 0.5, observed=np.zeros(3))
+    values = rng.normal(size=(4, 5))
+    many = estimated(model, {"y": list(values)}, seed)
+    exact = stats.multivariate_normal(cov=0.25 * np.eye(5) + 1.0).logpdf(values)
+    assert np.abs(scores(many, exact)).max() < 4.5
+
+
+def test_arrays_of_xarray_are_taken_by_their_dims_and_labels(seed, rng):
+    coords = {"row": ["p", "q", "r"], "column": [5, 3, 4]}
+    with pm.Model(coords=coords) as model:
+        x = pm.Normal("x", 0.0, 1.0, dims="row")
+        mean = x[:, None] * np.array([1.0, 2.0, 3.0])
+        pm.Normal("y", mean, 0.5, observed=np.zeros((3, 3)), dims=("row", "column"))
+    coords["dataset"] = [7, 8]
+    y = xr.DataArray(rng.normal(size=(2, 3, 3)), coords, ("dataset", "row", "column"), "y")
+    numbers = estimated(model, {"y": y.to_numpy()}, seed).dataset["log_marginal_likelihood"]
+    other = y.transpose("column", "dataset", "row").isel(row=[2, 0, 1]).sortby("column")
+    for data in (other.to_dataset(), {"y": other}):
+        found = estimated(model, data, seed).dataset["log_marginal_likelihood"]
+        np.testing.assert_array_equal(found, numbers)
+        assert found["dataset"].to_numpy().tolist() == [7, 8]
+    with pytest.raises(DataError, match=r"labels \[1, 2, 3\] along 'column'; the model"):
+        estimate_many(model, {"y": y.assign_coords(column=[1, 2, 3])})
+    with pytest.raises(DataError, match="different labels along 'dataset'"):
+        estimate_many(model, {"y": y, "z": y.assign_coords(dataset=[8, 7])})

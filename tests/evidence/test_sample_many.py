@@ -182,3 +182,17 @@ def test_draws_of_weights_are_of_their_variables(seed):
         means = found["posterior"][name].mean(("chain", "draw")).to_numpy()
         expected = np.stack([centre, np.add(centre, 1)])
         np.testing.assert_allclose(means, expected, atol=6.0 / np.sqrt(n_rows * N_DRAWS) + 0.001)
+
+
+def test_variables_that_cannot_be_put_together_are_refused_before_sampling(monkeypatch):
+    monkeypatch.setattr(many_worker, "OpenDensity", None)
+    with pm.Model(coords={"dataset": ["a", "b"]}) as model:
+        x = pm.Normal("x", 0.0, 1.0, dims="dataset")
+        place = pm.Data("place", np.zeros(3))
+        mean = pm.Deterministic("mean", x[0] * place)
+        pm.Normal("y", mean, 1.0, observed=np.zeros(3))
+    data = {name: [np.zeros(3), np.zeros(3), np.zeros(2)] for name in ("place", "y")}
+    with pytest.raises(OptionError, match=r"\['mean'\] have different shapes"):
+        sample_many(model, data, var_names=["mean"], progressbar=False)
+    with pytest.raises(OptionError, match=r"\['x'\] have a dim 'dataset'"):
+        sample_many(model, data, progressbar=False)
