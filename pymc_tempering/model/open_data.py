@@ -24,16 +24,22 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.errors import DataError, ModelError
 from pymc_tempering.model.compile import N_VERIFIED, CompiledDensity, compile_frozen
-from pymc_tempering.model.freeze import check_finite, copied, freeze, starting_points
+from pymc_tempering.model.freeze import (
+    check_finite,
+    copied,
+    freeze,
+    naming_shapes,
+    starting_points,
+)
 from pymc_tempering.model.graph import KnownIndices, density_graph, interpreted
 from pymc_tempering.model.machine_code import at_addresses, numba_mode, wrapped
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
 from pymc_tempering.model.verify import verify_density
-from pymc_tempering.private.of_pymc import resize_observed
-from pymc_tempering.private.of_pytensor import graph_key, jitted, never_merge
+from pymc_tempering.private.of_pymc import has_total_size, resize_observed
+from pymc_tempering.private.of_pytensor import graph_key, is_cast, jitted, never_merge
 
-__all__ = ["OpenDensity", "Refillable", "exact_array", "value_of", "with_observed"]
+__all__ = ["OpenDensity", "Refillable", "exact_array", "shared_of", "value_of", "with_observed"]
 
 
 @intrinsic
@@ -217,7 +223,8 @@ class OpenDensity:
 
     def _variables(self, frozen: pm.Model) -> dict[str, Any]:
         observed = {rv.name: frozen.rvs_to_values[rv] for rv in frozen.observed_RVs}
-        return {name: _shared(observed.get(name, frozen.named_vars[name])) for name in self._names}
+        named = dict(frozen.named_vars) | observed
+        return {name: shared_of(named[name]) for name in self._names}
 
     def _table(self, frozen: pm.Model) -> _Table:
         data = {
@@ -247,7 +254,9 @@ class OpenDensity:
         function, arrays = self._function, table.arrays
         if self._growing:
             # numbers of rows may be written down in the graph itself, where no input changes them
-            graph = density_graph(density.model, density.points, density.model.logp())
+            with naming_shapes(density.model):
+                term = density.model.logp()
+            graph = density_graph(density.model, density.points, term)
             function, arrays = interpreted([graph.z], [graph.log_density, graph.gradient]), []
         verify_density(density.value_and_grad, function, starts, arrays)
 
@@ -305,7 +314,14 @@ def with_observed(
             copy.values_to_rvs.pop(old)
             differs = new.type.shape != old.type.shape
             follows = resize and differs and not copy.named_vars_to_dims.get(rv.name)
-            own = resize_observed(copy, i, new) if follows or rv.name in lengths else rv
+            own = rv
+            if follows or rv.name in lengths:
+                if has_total_size(rv):
+                    raise ModelError(
+                        f"{rv.name!r} has a `total_size`, so that other numbers of rows change the "
+                        "power of its likelihood. Leave `total_size` away, or give all the data."
+                    )
+                own = resize_observed(copy, i, new)
             copy.rvs_to_values[own] = new
             copy.values_to_rvs[new] = own
     return copy
@@ -364,9 +380,9 @@ def _stays_here(*_: Any) -> NoReturn:
     raise TypeError("a density whose data are written anew cannot be sent to another process")
 
 
-def _shared(variable: Any) -> Any:
+def shared_of(variable: Any) -> Any:
     """What is cast, where it is shared: lengths in the graph may be those of other casts of it."""
-    below = variable.owner.inputs[0] if variable.owner else variable
+    below = variable.owner.inputs[0] if is_cast(variable) else variable
     return below if isinstance(below, SharedVariable) else variable
 
 

@@ -72,6 +72,14 @@ def indexing(node: Any) -> tuple[Any, Any, list[Any]]:
     return None, None, []
 
 
+def is_cast(variable: Any) -> bool:
+    """Whether a variable is another one in another type; the class of the operation is private."""
+    from pytensor.scalar.basic import Cast
+
+    op = variable.owner and variable.owner.op
+    return isinstance(getattr(op, "scalar_op", None), Cast)
+
+
 def is_step(variable: Any) -> bool:
     """Whether a variable is a step function of what it is made from: a comparison, or rounding.
 

@@ -17,7 +17,7 @@ from pymc_tempering.errors import DataError, ModelError
 from pymc_tempering.evidence.same_model import check_identity, draws_of_model
 from pymc_tempering.model.compile import CompiledDensity, compile_density, keep_density
 from pymc_tempering.model.identity import Identity, Kept, listed, recipe
-from pymc_tempering.model.open_data import OpenDensity, exact_array, with_observed
+from pymc_tempering.model.open_data import OpenDensity, exact_array, shared_of, with_observed
 from pymc_tempering.options import did_you_mean
 from pymc_tempering.results.identity import observed_values, recorded_identity
 
@@ -68,13 +68,17 @@ def with_new_rows(
             f"observes nor has as `pm.Data`; it has {sorted(held)}. Rename them. If they are "
             "written down in the model, pass the model of all data instead."
         )
-    old = {held[name][0]: _old_rows(held[name], held, tree) for name in new_data}
+    # and what earlier updates of other names have made longer
+    grown = {n for n, of in held.items() if len(_kept(of, held, tree)) > len(np.atleast_1d(of[1]))}
+    named = {*new_data, *grown} if "updates" in tree.children else set(new_data)
+    old = {of[0]: _old_rows(of, held, tree) for name, of in held.items() if name in named}
     names = list(old)
     _refuse_priors_of_data(model, names)
     before = _with_values(model, old)
     check_identity(before, tree, "The run")
     rows = {held[n][0]: _checked_rows(n, new, old[held[n][0]]) for n, new in new_data.items()}
-    whole = _with_values(model, {n: np.concatenate([old[n], rows[n]]) for n in names})
+    all_rows = {n: np.concatenate([of, rows[n]]) if n in rows else of for n, of in old.items()}
+    whole = _with_values(model, all_rows)
     opened = _opened.get(
         model, [*recipe(model), tuple(names)], lambda: OpenDensity(model, names, growing=True)
     )
@@ -95,22 +99,25 @@ def _held(model: pm.Model) -> dict[str, _Held]:
     shared = {d: d.name for d in model.data_vars if isinstance(d, SharedVariable)}
     held = {name: (name, d.get_value()) for d, name in shared.items()}
     for rv in model.observed_RVs:
-        value = model.rvs_to_values[rv]
+        value = shared_of(model.rvs_to_values[rv])
         if isinstance(value, Constant):
             held[rv.name] = rv.name, value.data
-        for variable in ancestors([value]):
-            if variable in shared:
-                held[rv.name] = held[shared[variable]]
+        elif value in shared:
+            held[rv.name] = held[shared[value]]
     return held
 
 
-def _old_rows(of: _Held, held: Mapping[str, _Held], tree: xr.DataTree) -> np.ndarray:
+def _kept(of: _Held, held: Mapping[str, _Held], tree: xr.DataTree) -> np.ndarray:
     """Values that the run had; the model's own where it kept none."""
     groups = [tree[g].dataset for g in ("observed_data", "constant_data") if g in tree.children]
     names = [name for name, (home, _) in held.items() if home == of[0]]
     kept = [group[name].values for group in groups for name in names if name in group]
-    old = np.asarray([*kept, of[1]][0])
-    if old.ndim == 0 or old.shape[1:] != of[1].shape[1:]:
+    return np.atleast_1d([*kept, of[1]][0])
+
+
+def _old_rows(of: _Held, held: Mapping[str, _Held], tree: xr.DataTree) -> np.ndarray:
+    old = _kept(of, held, tree)
+    if of[1].ndim == 0 or old.shape[1:] != of[1].shape[1:]:
         raise DataError(
             f"{of[0]!r} has the shape {old.shape} in the run and {of[1].shape} in the model; "
             "expected rows along a first axis, of the same shape in both."

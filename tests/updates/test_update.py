@@ -398,3 +398,40 @@ def test_priors_that_depend_on_the_rows_are_refused(runs):
         pm.Normal("y", slope * x, 1.0, observed=np.zeros(10))
     with pytest.raises(DataError, match=r"priors of \['slope'\] depend on"):
         pm_temper.update(runs[1], {"x": [0.0], "y": [0.0]}, model, **SHORT)
+
+
+@pytest.mark.statistical
+def test_names_grow_one_after_the_other(rng, seed):
+    """A part of data is observed, and another of its parts a covariate; false alarms: 1e-5."""
+    series, others = np.cumsum(rng.normal(size=25)), rng.normal(0.5, 1.0, size=9)
+    with pm.Model() as model:
+        values = pm.Data("values", series[:15])
+        slope = pm.Normal("slope", 0.0, 1.0)
+        pm.Normal("y", slope * values[:-1], 1.0, observed=values[1:])
+        pm.Normal("other", slope, 1.0, observed=others[:4])
+    run = pm_temper.sample(model, random_seed=seed, **SHORT)
+    for new in ({"values": series[15:]}, {"other": others[4:]}):
+        run = pm_temper.update(run, new, model, random_seed=seed, **SHORT)
+    design = np.append(series[:-1], np.ones(9))
+    law = stats.multivariate_normal(cov=np.outer(design, design) + np.eye(33))
+    last = run["updates"].dataset.isel(update=-1)
+    error = float(last["log_marginal_likelihood"]) - law.logpdf(np.append(series[1:], others))
+    assert abs(error) < 4.5 * float(last["log_marginal_likelihood_se"])
+    with pytest.raises(DataError, match=r"has \['y'\]"):
+        pm_temper.update(run, {"y": [1.0]}, model, **SHORT)
+
+
+def test_models_that_other_numbers_of_rows_do_not_fit_are_refused(seed):
+    with pm.Model() as model:
+        x = pm.Data("x", np.zeros(3))
+        slope = pm.Normal("slope", 0.0, 1.0)
+        pm.Normal("y", slope * x, 1.0, observed=np.zeros(3))
+    run = pm_temper.sample(model, random_seed=seed, **SHORT)
+    with pytest.raises(ModelError, match="cannot be built"):
+        pm_temper.update(run, {"x": [0.0], "y": [0.0, 1.0]}, model, **SHORT)
+    with model:
+        pm.Normal("part", slope, 1.0, observed=np.zeros(3), total_size=6)
+    with pytest.warns(TemperingWarning, match="total_size"):
+        run = pm_temper.sample(model, random_seed=seed, **SHORT)
+    with pytest.raises(ModelError, match="'part' has a `total_size`"):
+        pm_temper.update(run, {"part": [0.0]}, model, **SHORT)
