@@ -48,6 +48,8 @@ def verify_density(
             with naming_indices(f" at the unconstrained values {_short(z)}"):
                 expected, expected_grad = interpret(graph, [z.copy(), *map(np.copy, data)])
         except CannotInterpretError:
+            # which names what Python code in it raises
+            value_and_grad(z)
             expected, expected_grad = function(z.copy(), *data)
         except (ArithmeticError, ValueError, AssertionError):
             # a parameter check has failed, where compiled code gives -inf
