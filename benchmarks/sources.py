@@ -83,8 +83,7 @@ def searched(density, start, seed, sources):
         options["images"] = density.images
     if hasattr(density, "model"):
         options["prior_points"] = prior_points(density, rng, N_PRIOR)
-        symmetries = Symmetries.of(density.points, density.model)
-        options |= {"images": symmetries.images, "labels": symmetries.labels}
+        options["images"] = Symmetries.of(density.points, density.model).images
     started = time.process_time()
     found = find_modes(density, start, rng, sources=sources, **options)
     seconds = time.process_time() - started

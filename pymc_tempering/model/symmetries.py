@@ -21,7 +21,7 @@ from pymc_tempering.engine.path.orbit import Orbit, extended
 from pymc_tempering.engine.path.path import Density, density_at
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.private.of_pymc import is_simplex
-from pymc_tempering.types import BoolArray, FloatArray, IntArray
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Symmetries"]
 
@@ -77,14 +77,6 @@ class Symmetries:
             found.sums,
             len(exchanges),
         )
-
-    @property
-    def labels(self) -> BoolArray:
-        """Which entries each label has, shape (L, D); of a label at most half may be."""
-        here, orders = np.arange(self.order.shape[1]), self.order[: self.n_exchanges]
-        dim = self.sign.shape[1]
-        either = np.concatenate([orders > here, orders < here])[:, :dim]
-        return np.unique(either, axis=0)
 
     def images(self, z: FloatArray) -> FloatArray:
         """Where each of the maps takes a point: (D,) to (P, D)."""

@@ -80,14 +80,12 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
             found = fit_by_draws(density, start, rng, prior_points=points, most=most, report=report)
         else:
             images: Images | None = None
-            exchanges = labels = None
+            exchanges = None
             if isinstance(density, CompiledDensity):
                 n = N_PRIOR_STARTS if known is None else N_PRIOR_STARTS_OF_ONE
                 points = prior_points(density, rng, min(n, effort.n_starts))
                 symmetries = Symmetries.of(density.points, density.model)
                 images, exchanges = symmetries.images, symmetries.exchanges
-                # a map of a hierarchy mixes them
-                labels = symmetries.labels if hierarchy is None else None
                 if (made := density.points.map) is not None:
                     images, exchanges = _through(images, made), None
                 if density.points.innovations is not None:
@@ -95,7 +93,7 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
                     images = None
             found = find_modes(
                 density, start, rng,
-                prior_points=points, images=images, exchanges=exchanges, labels=labels,
+                prior_points=points, images=images, exchanges=exchanges,
                 effort=effort, report=report, sources=SOURCES,
                 # of less a map may have no draws
                 negligible=NEGLIGIBLE if known is None else NEEDLESS,

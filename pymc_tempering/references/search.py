@@ -49,14 +49,13 @@ from pymc_tempering.references.sources import (
     StartSource,
     along_lines,
     around_known_modes,
-    by_label,
     deflated_residual,
     images_of_modes,
     on_ascent_paths,
 )
 from pymc_tempering.references.starts import Surroundings, pulled_inside, start_inside
 from pymc_tempering.references.survey import NEGLIGIBLE, Proposal, Survey
-from pymc_tempering.types import BoolArray, FloatArray
+from pymc_tempering.types import FloatArray
 
 __all__ = ["SEARCHES", "Effort", "find_modes"]
 
@@ -72,7 +71,7 @@ _MOST_NUMBERS = 2**18
 def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
     density: Density, start: FloatArray, rng: np.random.Generator, *,
     prior_points: FloatArray | None = None, images: Images | None = None,
-    exchanges: Exchanges | None = None, labels: BoolArray | None = None,
+    exchanges: Exchanges | None = None,
     effort: Effort = SEARCHES["default"], report: Report = unwatched,
     sources: Sequence[str] = SOURCES, negligible: float = NEGLIGIBLE,
     known: GaussianBase | None = None, known_to: int = 0,
@@ -83,8 +82,7 @@ def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
     any. ``images`` leads from a place (D,) to those (P, D) where symmetries of the target would
     have its like. ``exchanges`` leads from draws of a mode's fit to a group of maps that leave the
     target as it is there, if there is one: of the modes that these make of one another one is
-    searched for, and stands for all. ``labels`` (L, D) tell which coordinates are of each label,
-    those of a planet, say. ``sources`` are those of :data:`.sources.SOURCES` that are
+    searched for, and stands for all. ``sources`` are those of :data:`.sources.SOURCES` that are
     used. Fits with a mass that many nats below the best, ``negligible``, are left out. ``known`` is
     a fit of the mode at the start, and ``known_to`` are bits of the searches to which it is. Raises
     BaseError if no start has a finite density, or no fit succeeded.
@@ -96,7 +94,7 @@ def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
     divide_out(survey)
     around = None
     if effort.n_starts > 1:
-        around = _look_around(survey, start, prior_points, images, labels, divide_out, sources)
+        around = _look_around(survey, start, prior_points, images, divide_out, sources)
     survey.fit_modes()
     found = survey.fits
     if around is not None and "paths" in sources:
@@ -121,7 +119,7 @@ def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
 
 def _look_around(
     survey: Survey, start: FloatArray, prior_points: FloatArray | None, images: Images | None,
-    labels: BoolArray | None, divide_out: Callable[[Survey], None], sources: Sequence[str],
+    divide_out: Callable[[Survey], None], sources: Sequence[str],
 ) -> Surroundings:  # fmt: skip
     """Start in batches until the search ends; return where the first of the searches starts."""
     if "prior" not in sources:
@@ -135,8 +133,6 @@ def _look_around(
     ]
     if prior_points is not None and len(prior_points):
         later.append(("lines", along_lines(prior_points)))
-        if labels is not None and len(labels):
-            later.append(("labels", by_label(prior_points, labels)))
     if images is not None:
         later.append(("images", images_of_modes(images)))
     n_done, total, most = 1, survey.effort.n_starts, survey.end

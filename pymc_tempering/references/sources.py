@@ -9,8 +9,7 @@ jitter     around the start and the first mode, 0.5 to 15 standard deviations aw
 scales     the same around every known mode, in the standard deviations of each
 images     of known modes under symmetries that the target may have
 residual   uphill in the deflated residual of modes that are Gaussian themselves
-lines      along one coordinate through a known mode, over draws of the prior
-labels     the highest mode, but for one label's coordinates, which are of the prior
+lines      along one coordinate through a known mode, as fine as the density asks for
 paths      what ascents pass by on their way to a maximum that holds little mass
 diffuse    wide components around or beside narrow ones (:mod:`.diffuse`)
 =========  ========================================================================
@@ -22,22 +21,27 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from pymc_tempering.engine.path.path import density_at
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.basins import Basin
 from pymc_tempering.references.local import LocalFit
 from pymc_tempering.references.prepared import N_SEARCHES
 from pymc_tempering.references.quality import FAIR
 from pymc_tempering.references.same_mode import which_mode
-from pymc_tempering.references.starts import Surroundings, evaluated, pulled_inside
+from pymc_tempering.references.starts import Starts, Surroundings, evaluated, pulled_inside
 from pymc_tempering.references.survey import NEGLIGIBLE, Proposal, Survey
 from pymc_tempering.types import BoolArray, FloatArray
 
 __all__ = ["N_PATHS", "SOURCES", "Images", "StartSource", "along_lines",
-           "around_known_modes", "by_label",
-           "deflated_residual", "images_of_modes", "on_ascent_paths"]  # fmt: skip
+           "around_known_modes", "deflated_residual", "images_of_modes",
+           "on_ascent_paths"]  # fmt: skip
 
-SOURCES = ("prior", "jitter", "scales", "images", "residual", "lines", "labels", "paths",
-           "diffuse")  # fmt: skip
+SOURCES = ("prior", "jitter", "scales", "images", "residual", "lines", "paths", "diffuse")
 """Names of all of them."""
+
+MOST_ON_LINE, N_HALVINGS, N_PROMISING = 8, 8, 8
+"""Points on a line for each draw of the prior, how often those are halved that are too far apart,
+and points ascended from as they promise most."""
 
 ONE_IN_NEAR = 5
 """For so many starts and gradients there is one more around a known mode as soon as there are two:
@@ -45,10 +49,6 @@ a narrow mode next to another is nearer in scales of that one than in those of t
 
 MOST_IMAGED = 24
 """Modes beyond which there are enough: those of five labels are 120, alike in all but the order."""
-
-N_ANEW, N_ANEW_FOLLOWED = 4096, 8
-"""Draws of a label, and those ascended from. Of two planets two of three searches found both with
-so many, one with half; with an eighth, in a fifth of the gradients, three were 60 nats lower."""
 
 N_PATHS = 6
 """Starts of which the path is looked at: what each second one passes by is missed in two of a
@@ -101,80 +101,93 @@ def deflated_residual() -> StartSource:
 
 
 def along_lines(prior_points: FloatArray) -> StartSource:
-    """Where lines through known modes come as high as these, in a fifth of the gradients.
+    """Where lines through known modes rise, or promise to.
 
     A line is along one coordinate, from a mode through all values that ``prior_points`` (m, D) have
-    there. Of hundreds of periods each has a basin of a five hundredth of the starts, and most of
-    these lose it on the way up; on a line the right one stands out. Higher modes are first; all
-    evaluations of a line cost what thirty ascents do.
+    there. Of thousands of periods each has a basin of a thousandth of the starts, and most of these
+    lose it on the way up; on a line the right one stands out, though all else is as in the mode, by
+    what the gradient promises with the mode's curvature. Ascents move as little along the line as
+    its points are apart. Higher modes are first, and what makes all before negligible is followed
+    by its own lines at once. What brings less takes a fifth of the gradients, or half if no counted
+    start led to the highest mode.
     """
     n_spent, n_lines = 0, prior_points.shape[1]
     seen = set[int]()
 
     def starts(survey: Survey, _: int) -> Iterator[Proposal]:
         nonlocal n_spent
-        before = survey.n_looked
-        modes = [i for i, basin in enumerate(survey.basins.known) if basin.is_mode]
-        left = [i for i in modes if i not in seen]
-        too_dear = ONE_IN_NEAR * (n_spent + prior_points.size) > before
-        if survey.n_modes < 2 or not left or too_dear:
-            return
-        i = max(left, key=lambda i: survey.basins.known[i].value)
-        seen.add(i)
-        mode, found = survey.basins.known[i], []
-        for k in range(n_lines):
-            line = np.repeat(mode.end[None], len(prior_points), axis=0)
-            line[:, k] = np.sort(prior_points[:, k])
-            values = np.append(density_at(survey.density.address, line)[0], mode.value)
-            survey.spent["ascents"] += len(line)
-            order = np.argsort(np.append(line[:, k], mode.end[k]))
-            on_line = np.concatenate([[-np.inf], values[order], [-np.inf]])
-            tops = order[(on_line[1:-1] > on_line[:-2]) & (on_line[1:-1] >= on_line[2:])]
-            tops = tops[(tops < len(line)) & (values[tops] >= mode.value - NEGLIGIBLE)]
-            found.append(line[tops])
-        points = np.concatenate(found)
-        if len(points):
-            yield Proposal.at(points)
-        n_spent += survey.n_looked - before
-
-    return starts
-
-
-def by_label(prior_points: FloatArray, labels: BoolArray) -> StartSource:
-    """The highest mode with what one label has drawn anew, of many draws the highest.
-
-    Of two planets with hundreds of periods each both are seldom right at once; one after another
-    they are found. ``labels`` (L, D) tell the coordinates of each, each drawn from between the
-    ``prior_points`` (m, D). First is the label that a mode hardly needs: draws come near it. A
-    rise that makes all modes before negligible is followed by others at once; what brings less
-    takes a fifth of the gradients, or half if no counted start led to the highest mode.
-    """
-    n_spent, shared = 0, ~labels.any(axis=0)
-    nearest = np.full(len(labels), np.inf)
-
-    def starts(survey: Survey, _: int) -> Iterator[Proposal]:
-        nonlocal n_spent
         while survey.n_modes > 1 and survey.n_looked < survey.effort.most:
-            before, best = survey.n_looked, max(survey.basins.modes, key=lambda mode: mode.value)
+            before, known = survey.n_looked, survey.basins.known
+            left = [i for i, basin in enumerate(known) if basin.is_mode and i not in seen]
+            best = max(survey.basins.modes, key=lambda mode: mode.value)
             one_in = ONE_IN_NEAR if best.start_count else 2
-            if one_in * (n_spent + N_ANEW) > before:
+            if not left or one_in * (n_spent + prior_points.size) > before:
                 return
-            shares = survey.rng.random((labels.shape[1], N_ANEW))
-            drawn = np.stack(list(map(np.quantile, prior_points.T, shares)), axis=1)
-            kept = np.repeat(best.end[None], N_ANEW, axis=0)
-            modes = np.array([mode.end for mode in survey.basins.modes])
-            kept[::4, shared] = modes[survey.rng.integers(len(modes), size=N_ANEW // 4)][:, shared]
-            i = int(nearest.argmax())
-            found = evaluated(survey.density, np.where(labels[i], drawn, kept))
-            survey.spent["ascents"] += N_ANEW
-            nearest[i] = min(nearest[i], found.values.max(initial=-1e300)) - NEGLIGIBLE
-            yield Proposal.at(found.points[np.argsort(-found.values)[:N_ANEW_FOLLOWED]])
-            if survey.basins.highest > best.value + NEGLIGIBLE:
-                nearest[:] = np.inf
-            else:
+            i = max(left, key=lambda i: known[i].value)
+            seen.add(i)
+            mode = known[i]
+            if not mode.measured:
+                survey.measure(mode)
+            for k in range(n_lines if mode.curvature else 0):
+                yield from _tops(*_line(survey, mode, k, prior_points[:, k]), mode, k)
+            if survey.basins.highest <= best.value + NEGLIGIBLE:
                 n_spent += survey.n_looked - before
 
     return starts
+
+
+def _line(survey: Survey, mode: Basin, k: int, values: FloatArray) -> tuple[Starts, FloatArray]:
+    """Points on a line along coordinate k through a mode, and what the density may rise to there.
+
+    That is by a quadratic of the mode's curvature, with coordinate k as it is. Points are at
+    ``values``, and between two where values differ by something else than slopes say, or slopes
+    along all else have little in common.
+    """
+    assert mode.curvature is not None
+    root = mode.curvature.base.matrix
+    own = root[k] / np.linalg.norm(root[k])
+    root = root - np.outer(root @ own, own)
+    parts, x = list[Starts](), np.unique(np.append(values, mode.end[k]))
+    for _ in range(N_HALVINGS):
+        points = np.repeat(mode.end[None], x.size, axis=0)
+        points[:, k] = x
+        survey.spent["ascents"] += x.size
+        parts.append(evaluated(survey.density, points))
+        found = Starts(*map(np.concatenate, zip(*parts, strict=True)))
+        found = found.at(np.argsort(found.points[:, k]))
+        x, slopes, across = found.points[:, k], found.grads[:, k], found.grads @ root
+        gains, apart = (
+            0.5 * (across**2).sum(axis=1),
+            0.5 * (np.diff(across, axis=0) ** 2).sum(axis=1),
+        )
+        rises = 0.5 * np.diff(x) * np.array([slopes[:-1], slopes[1:]])
+        off = np.abs(np.diff(found.values) - rises.sum(axis=0))
+        too_few = off > 0.5 + 0.25 * np.abs(rises).sum(axis=0)
+        too_few |= apart > 0.01 + 0.5 * (gains[1:] + gains[:-1])
+        x = 0.5 * (x[1:] + x[:-1])[too_few]
+        if not 0 < x.size <= MOST_ON_LINE * values.size - len(found.points):
+            break
+    return found, found.values + gains
+
+
+def _tops(line: Starts, promised: FloatArray, mode: Basin, k: int) -> Iterator[Proposal]:
+    """Tops of a line through a mode, of log densities and of what these promise to rise to."""
+    assert mode.curvature is not None
+    least, own = mode.value - NEGLIGIBLE, line.points[:, k] == mode.end[k]
+    tops = np.flatnonzero(_is_top(promised) & (promised >= least) & ~own)
+    tops = tops[np.argsort(-promised[tops])[:N_PROMISING]]
+    tops = np.union1d(tops, np.flatnonzero(_is_top(line.values) & (line.values >= least) & ~own))
+    if tops.size:
+        units = 1.0 / np.linalg.norm(np.linalg.inv(mode.curvature.base.matrix), axis=0)
+        units[k] = np.median(np.diff(line.points[:, k])[np.minimum(tops, len(own) - 2)])
+        near = Coordinates.of(GaussianBase(mode.end, units))
+        yield Proposal.at(line.points[tops])._replace(coordinates=near)
+
+
+def _is_top(values: FloatArray) -> BoolArray:
+    """Whether each value of a line is no lower than those beside it."""
+    padded = np.concatenate([[-np.inf], values, [-np.inf]])
+    return (padded[1:-1] > padded[:-2]) & (padded[1:-1] >= padded[2:])
 
 
 def images_of_modes(images: Images) -> StartSource:

@@ -42,12 +42,14 @@ class Proposal(NamedTuple):
 
     Outside of the support they come nearer to the centres. ``counted`` are those that depend on
     nothing that was found, so that they say how seldom a mode is. Images are those of one basin.
+    Ascents begin in ``coordinates``, or in those of the search.
     """
 
     centres: FloatArray
     offsets: FloatArray
     counted: bool = False
     image_of: int | None = None
+    coordinates: Coordinates | None = None
 
     @classmethod
     def at(cls, points: FloatArray, *, counted: bool = False, image_of: int | None = None
@@ -153,6 +155,7 @@ class Survey:
     def climb(
         self, starts: FloatArray, *, first: tuple[FloatArray, FloatArray] | None = None,
         counted: bool = True, most: int = MOST_GRADIENTS, part: str = "ascents",
+        coordinates: Coordinates | None = None,
     ) -> list[int]:  # fmt: skip
         """Ascend, take note, and return the numbers of the places reached.
 
@@ -160,16 +163,14 @@ class Survey:
         """
         if not len(starts):
             return []
-        known = None
+        known, coordinates = None, coordinates or self.coordinates
         for mode in self.basins.known[:1]:
             # an ascent that comes inside the first mode, whose coordinates these are, ends there
-            if mode.is_mode and mode.fit and mode.fit.base is self.coordinates.base:
+            if mode.is_mode and mode.fit and mode.fit.base is coordinates.base:
                 known = mode.end, mode.value
         # most ascents take no more than eight steps
-        found = ascend(
-            self.density, starts, self.coordinates,
-            most_gradients=most, first=first, known=known, n_path=8,
-        )  # fmt: skip
+        found = ascend(self.density, starts, coordinates, most_gradients=most, first=first,
+                       known=known, n_path=8)  # fmt: skip
         self.spent[part] += found.n_gradients
         if part == "ascents":
             self.looked = self.looked.and_on(found.path, found.heights)
@@ -209,12 +210,11 @@ class Survey:
             self.flanks = starts.at(order[np.isfinite(residual[order])])
             self.flanks_are_counted = given.counted
         reached = [int(j) for j in np.unique(number[number >= 0])]
-        if given.counted:
-            for i, n_starts in enumerate(np.bincount(number[number >= 0])):
-                self.basins.count_starts(i, int(n_starts))
-        climbing = starts.at(number < 0)
-        first = climbing.values, climbing.grads
-        reached += self.climb(climbing.points, first=first, counted=given.counted, part=part)
+        for i, n_starts in enumerate(np.bincount(number[number >= 0]) if given.counted else ()):
+            self.basins.count_starts(i, int(n_starts))
+        up = starts.at(number < 0)
+        reached += self.climb(up.points, first=up[1:], counted=given.counted, part=part,
+                              coordinates=given.coordinates)  # fmt: skip
         if given.image_of is not None:
             for j in reached:
                 self.basins.link(given.image_of, j)

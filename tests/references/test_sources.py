@@ -336,17 +336,57 @@ def test_on_a_line_through_a_mode_another_stands_out():
     needle = two_gaussians(
         np.log([0.7, 0.3]), np.array([[0.0, 0.0], [3.0, 0.2]]), np.array([[1.0, 0.5], [0.02, 0.5]])
     )
-    height = float(evaluated(needle, np.zeros((1, 2))).values[0])
-    mode = Basin(np.zeros(2), np.zeros(2), height, converged=True)
-    survey = SimpleNamespace(
-        density=needle, basins=SimpleNamespace(known=[mode]), spent=Counter(), n_modes=2, n_looked=0
-    )
+    survey = with_one_mode(needle, np.array([1.0, 0.5]))
     starts = along_lines(np.tile(np.linspace(-5.0, 5.0, 512)[:, None], 2))
     # not before five times as much is spent on other starts
     assert not list(starts(survey, 1))
     survey.n_looked = 5 * 1024
     (proposal,) = starts(survey, 1)
-    np.testing.assert_allclose(proposal.centres, [[3.0, 0.0]], atol=0.01)
+    np.testing.assert_allclose(proposal.centres[-1], [3.0, 0.0], atol=0.01)
+    assert (proposal.centres[:, 0] > 2.5).all()
     assert not proposal.counted
-    assert survey.spent["ascents"] == 1024
+    # both lines, the mode's own place on each, and some between values around the needle
+    assert 1026 < survey.spent["ascents"] < 1100
     assert not list(starts(survey, 1))
+
+
+def with_one_mode(density, scale):
+    """What a search knows that has found one mode at zero, from five starts."""
+    start = np.zeros(scale.size)
+    height = float(evaluated(density, start[None]).values[0])
+    mode = Basin(start, start, height, converged=True, start_count=5, measured=True)
+    mode.curvature = LocalFit(GaussianBase(start, scale, 0.0), 0.0)
+    basins = SimpleNamespace(known=[mode], modes=[mode], highest=height)
+    return SimpleNamespace(
+        density=density, basins=basins, spent=Counter(), n_modes=2, n_looked=0,
+        effort=Effort(1, 1),
+    )  # fmt: skip
+
+
+TIMES = np.random.default_rng(0).uniform(-30.0, 30.0, 50)
+
+
+@toy(2)
+def sinusoid(z, grad):
+    """A frequency of thousands in a prior of scale 10, and an amplitude; the right one is 23.1."""
+    total = -0.5 * (z[0] * z[0] / 100.0 + z[1] * z[1])
+    grad[0], grad[1] = -z[0] / 100.0, -z[1]
+    for t in TIMES:
+        wave = math.cos(z[0] * t)
+        off = (math.cos(23.1 * t) - z[1] * wave) / 0.3
+        total -= 0.5 * off * off
+        grad[0] -= off * z[1] * math.sin(z[0] * t) * t / 0.3
+        grad[1] += off * wave / 0.3
+    return total
+
+
+def test_what_gradients_promise_finds_a_frequency_between_the_values_of_a_line():
+    """From next to no amplitude, where no frequency is high; ascents move little along the line."""
+    survey = with_one_mode(sinusoid, np.array([10.0, 1.0]))
+    survey.basins.known[0].end = np.array([0.5, 0.02])
+    survey.n_looked = 10_000
+    values = np.linspace(-30.0, 30.0, 301)
+    first, *_ = along_lines(np.tile(values[:, None], 2))(survey, 1)
+    # each of the values is a tenth off, and a peak a thirtieth wide
+    assert np.abs(np.abs(first.centres[:, 0]) - 23.1).min() < 0.03
+    assert first.coordinates.base.scale[0] < 0.2
