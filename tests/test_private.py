@@ -660,3 +660,34 @@ def test_resize_observed():
 
 def test_a_step_with_hooks_can_be_sent_to_workers():
     assert pickle.loads(pickle.dumps(private.ProgressHooks())).__class__ is private.ProgressHooks
+
+
+def test_indexing():
+    x, i = pt.vector("x"), pt.lvector("i")
+    for entries in (x[i], x[i[0]]):
+        op, array, indices = private.indexing(entries.owner)
+        assert op == entries.owner.op
+        assert (array, len(indices)) == (x, 1)
+        op, array, _ = private.indexing(pt.inc_subtensor(entries, 1.0).owner)
+        assert (op, array) == (entries.owner.op, x)
+    assert private.indexing((x + 1.0).owner)[0] is None
+
+
+def test_is_cast():
+    x = pt.vector("x")
+    assert private.is_cast(x.astype("float32"))
+    assert not private.is_cast(pt.log(x))
+    assert not private.is_cast(x)
+
+
+def test_nodes_in_order():
+    x = pt.vector("x")
+    y = pt.exp(x)
+    assert private.nodes_in_order([pt.sqrt(y), y])[0] is y.owner
+
+
+def test_with_types_of():
+    fixed = pt.constant(np.array(3))
+    assert pt.zeros(fixed).type.shape == (3,)
+    [other] = private.with_types_of([pt.zeros(fixed)], {fixed: fixed.type()})
+    assert other.type.shape == (None,)

@@ -10,13 +10,13 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.model.freeze import freeze
 from pymc_tempering.model.open_data import exact_array, value_of, with_observed
 from pymc_tempering.options import did_you_mean
+from pymc_tempering.private.of_pytensor import with_types_of
 
 __all__ = ["DIM", "ManyData", "read_data"]
 
@@ -216,7 +216,7 @@ def _check_free_shapes(model: pm.Model, inputs: Mapping[str, str], lengths: Sequ
     whole = freeze(model, discrete=True)
     open_ended = freeze(model, discrete=True, but=[inputs[name] for name in lengths]).free_RVs
     values = {whole[inside]: whole[inside].type() for inside in inputs.values()}
-    unknown = clone_replace(whole.free_RVs, values, rebuild_strict=False)
+    unknown = with_types_of(whole.free_RVs, values)
     for others, of in ((open_ended, f"lengths of {list(lengths)}"), (unknown, "values of data")):
         follow = [
             rv.name

@@ -19,7 +19,7 @@ from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.graph.basic import Constant
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors, io_toposort
+from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.point import PointMap
@@ -27,6 +27,7 @@ from pymc_tempering.private.of_pymc import rewrite_before_gradient
 from pymc_tempering.private.of_pytensor import (
     indexing,
     is_step,
+    nodes_in_order,
     runs_compiled_code,
     with_stable_logs,
 )
@@ -153,7 +154,7 @@ class KnownIndices:
 
     def __init__(self, model: pm.Model, data: Sequence[Any] = ()) -> None:
         known, picked = set(data), []
-        for node in io_toposort([], [*model.basic_RVs, *model.potentials]):
+        for node in nodes_in_order([*model.basic_RVs, *model.potentials]):
 
             def is_known(variable: Any) -> bool:
                 return variable in known or isinstance(variable, Constant)

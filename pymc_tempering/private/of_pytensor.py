@@ -72,6 +72,20 @@ def indexing(node: Any) -> tuple[Any, Any, list[Any]]:
     return None, None, []
 
 
+def nodes_in_order(ends: list[Any]) -> list[Any]:
+    """Give the nodes that variables are made by, each after those that it needs."""
+    from pytensor.graph.traversal import io_toposort
+
+    return list(io_toposort([], ends))
+
+
+def with_types_of(ends: list[Any], replace: dict[Any, Any]) -> list[Any]:
+    """Replace variables by those of other types, and make all anew that depend on them."""
+    from pytensor.graph.replace import clone_replace
+
+    return list(clone_replace(ends, replace, rebuild_strict=False))
+
+
 def is_cast(variable: Any) -> bool:
     """Whether a variable is another one in another type; the class of the operation is private."""
     from pytensor.scalar.basic import Cast
