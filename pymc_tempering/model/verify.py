@@ -43,17 +43,17 @@ def verify_density(
     graph = function.maker.fgraph
     tolerance = _TOLERANCE["float32" if _computes_in_single(graph) else "float64"]
     for z in points:
-        try:
-            # first, as compiled code may write beside an array
-            with naming_indices(f" at the unconstrained values {_short(z)}"):
+        # before compiled code, which may write beside an array
+        with naming_indices(f" at the unconstrained values {_short(z)}"):
+            try:
                 expected, expected_grad = interpret(graph, [z.copy(), *map(np.copy, data)])
-        except CannotInterpretError:
-            # which names what Python code in it raises
-            value_and_grad(z)
-            expected, expected_grad = function(z.copy(), *data)
-        except (ArithmeticError, ValueError, AssertionError):
-            # a parameter check has failed, where compiled code gives -inf
-            continue
+            except CannotInterpretError:
+                # which names what Python code in it raises
+                value_and_grad(z)
+                expected, expected_grad = function(z.copy(), *data)
+            except (ArithmeticError, ValueError, AssertionError):
+                # a parameter check has failed, where compiled code gives -inf
+                continue
         expected, expected_grad = float(expected), np.asarray(expected_grad, dtype=np.float64)
         check_same_density(z, value_and_grad(z), (expected, expected_grad), backend, tolerance)
 
