@@ -39,7 +39,7 @@ __all__ = ["N_PATHS", "SOURCES", "Images", "StartSource", "along_lines",
 SOURCES = ("prior", "jitter", "scales", "images", "residual", "lines", "paths", "diffuse")
 """Names of all of them."""
 
-MOST_ON_LINE, N_HALVINGS, N_PROMISING = 8, 8, 8
+MOST_ON_LINE, N_HALVINGS, N_PROMISING = 16, 8, 8
 """Points on a line for each draw of the prior, how often those are halved that are too far apart,
 and points ascended from as they promise most."""
 
