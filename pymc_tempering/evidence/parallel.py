@@ -92,10 +92,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
 
 
 def collect_bar(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
-    """Estimate log Z of each chain by BAR between neighbours, and nothing else.
-
-    It costs less than the MBAR of :func:`collect` and differs from it by far less than the error.
-    """
+    """Estimate log Z of each chain by BAR between neighbours, for a trace, and nothing else."""
     chains = [(bar_ladder(*ladder), *ladder) for ladder in ladders(statistics)]
     log_z, influences, _ = _resting_on_enough(statistics, chains)
     return MethodEstimate(log_z, influences)

@@ -215,20 +215,14 @@ class DiscreteTempering(PriorTempering):
 
 
 class CompoundTempering(PriorTempering):
-    r"""Parallel tempering of models with discrete variables, by PyMC's own step methods.
+    """Parallel tempering of models with discrete variables, by PyMC's own step methods.
 
-    Replicas at inverse temperatures :math:`0 = \beta_0 < \dots < \beta_N = 1` have the densities
-
-    .. math:: \log \pi_k(x) = \log p(x) + \beta_k \log p(y \mid x) - \log z(\beta_k)
-
-    between prior and posterior, potentials counting as likelihood. In each scan every replica is
-    moved by the step methods that ``pm.sample`` would take for the model, NUTS for continuous
-    variables, Gibbs or Metropolis steps for discrete ones; the one at beta = 0 is a draw from the
-    prior. Swaps, tuning of the schedule, statistics and log Z are those of
+    Replicas have the densities of :class:`DiscreteTempering`, between prior and posterior. In each
+    scan every one is moved by the step methods that ``pm.sample`` would take for the model, NUTS
+    for continuous variables, Gibbs or Metropolis steps for discrete ones; the one at beta = 0 is a
+    draw from the prior. Swaps, tuning of the schedule, statistics and log Z are those of
     :class:`ParallelTempering`. Moves are Python code, so that a scan takes milliseconds; where
     discrete variables can be summed out of the model, that is faster.
-
-    ``sample`` and ``estimate_logz`` take it by themselves for models with discrete free variables.
 
     Parameters
     ----------

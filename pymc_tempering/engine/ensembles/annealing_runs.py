@@ -143,9 +143,8 @@ def annealing_transition(
 ) -> None:
     """Make transition ``level`` of a forward run, or its reversal, from a point of finite density.
 
-    Forward, the move comes first and the refreshment of the momentum after it; reversed, the
-    refreshment comes first. Step sizes are jittered independently of the state, and the part that
-    is refreshed, ``1 - 0.5 ** (step_size * n_leapfrog)``, follows the step size of the transition.
+    Step sizes are jittered independently of the state, and the part of the momentum's power that is
+    refreshed, ``1 - 0.5 ** (step_size * n_leapfrog)``, follows the step size of the transition.
     """
     path, moves, replicas, tally = a
     last = moves.betas.shape[0] - 1
@@ -282,18 +281,11 @@ class AnnealingLog(NamedTuple):
 
 @compiled(borrows=True)
 def annealing_scans(a: Annealing, log: AnnealingLog, rng: np.random.Generator) -> None:
-    r"""Run as many scans as the log has entries, in place.
+    """Run as many scans as the log has entries, in place; :class:`.hais.HAIS` has their steps.
 
-    There are two replicas: y, and the particle that is being annealed.
-
-    A scan leaves the joint law of y and its annealing run invariant, whose marginal in y is the
-    target:
-
-    1. Anneal a new particle with weight W'. Replace y and W by it with probability
-       :math:`\min(1, W' / W)` (particle independent Metropolis-Hastings; Andrieu, Doucet &
-       Holenstein 2010, section 2.4.2).
-    2. Move y at beta = 1.
-    3. Draw W from its law given y: the weight of the exact reversal, started from y.
+    There are two replicas: y, and the particle that is being annealed. A scan leaves the joint law
+    of y and its annealing run invariant, whose marginal in y is the target (particle independent
+    Metropolis-Hastings; Andrieu, Doucet & Holenstein 2010, section 2.4.2).
     """
     y, particle = 0, 1
     for scan in range(log.accepted.shape[0]):
