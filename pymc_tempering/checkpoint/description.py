@@ -14,6 +14,7 @@ import xarray as xr
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.model.identity import Identity
 from pymc_tempering.references.own import is_reference
+from pymc_tempering.results.datatree import group_of
 
 __all__ = ["describe", "differences", "plain_seed"]
 
@@ -135,10 +136,9 @@ def _plain(value: Any) -> Any:
 
 
 def _content(idata: xr.DataTree) -> bytes:
-    group = idata["posterior"].dataset if "posterior" in idata.children else xr.Dataset()
     return b"".join(
         str(name).encode() + np.ascontiguousarray(values.values).tobytes()
-        for name, values in group.data_vars.items()
+        for name, values in group_of(idata, "posterior").data_vars.items()
     )
 
 

@@ -20,6 +20,7 @@ from pymc_tempering.evidence.stored import has_statistics
 from pymc_tempering.model.identity import Identity
 from pymc_tempering.options import unwrapped
 from pymc_tempering.progress import phases
+from pymc_tempering.results.datatree import group_of
 from pymc_tempering.results.files import as_run
 from pymc_tempering.results.identity import describe_observed, observed_digest, recorded_identity
 from pymc_tempering.steps.executors import Lost, check_executor, run_tasks
@@ -144,7 +145,7 @@ def _elsewhere(options: dict[str, Any], name: str, model: pm.Model, seed: int) -
 
 
 def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:
-    statistics = idata["sample_stats"].dataset if "sample_stats" in idata.children else xr.Dataset()
+    statistics = group_of(idata, "sample_stats")
     # of `pm.sample_smc`, which has stages
     if "log_marginal_likelihood" in statistics and "draw" not in statistics.sizes:
         return LogZEstimate.from_smc(idata)

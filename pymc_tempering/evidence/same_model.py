@@ -19,6 +19,7 @@ from pymc_tempering.model.at_draws import (
 )
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.identity import Identity, listed
+from pymc_tempering.results.datatree import group_of
 from pymc_tempering.results.identity import (
     describe_observed,
     observed_digest,
@@ -77,7 +78,7 @@ def check_density(idata: xr.DataTree, model: pm.Model, log_density: FloatArray) 
             f"{impossible} of {log_density.size} posterior draws have no density under the model, "
             "so it is not the one that was sampled. Pass that one."
         )
-    statistics = idata["sample_stats"].dataset if "sample_stats" in idata.children else {}
+    statistics = group_of(idata, "sample_stats")
     if "lp" not in statistics or statistics["lp"].dims != ("chain", "draw"):
         return
     recorded = statistics["lp"].values.ravel()

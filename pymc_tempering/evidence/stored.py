@@ -22,6 +22,7 @@ from pymc_tempering.results.concat import check_distinct_chains
 from pymc_tempering.results.datatree import (
     DELTA,
     attach_estimate,
+    group_of,
     label_dimensions,
     read_diagnostics,
     read_draws,
@@ -132,13 +133,9 @@ def recorded_statistics(idata: xr.DataTree) -> tuple[Method, dict[str, FloatArra
     return method, bounded(statistics)
 
 
-def _recorded(idata: xr.DataTree) -> xr.Dataset:
-    return idata["sample_stats"].dataset if "sample_stats" in idata.children else xr.Dataset()
-
-
 def has_statistics(idata: xr.DataTree) -> bool:
     """Whether a run kept what its log Z is made from."""
-    return METHOD_CODE in _recorded(idata)
+    return METHOD_CODE in group_of(idata, "sample_stats")
 
 
 def method_of(idata: xr.DataTree) -> Method:
@@ -147,7 +144,7 @@ def method_of(idata: xr.DataTree) -> Method:
     Refused with a DataError are runs of another sampler, NUTS by name, and chains of several
     methods, or of one that this version does not know.
     """
-    statistics = _recorded(idata)
+    statistics = group_of(idata, "sample_stats")
     if METHOD_CODE not in statistics:
         found = sorted(map(str, statistics.data_vars))
         sampler = "NUTS" if {"tree_depth", "depth"} & set(found) else "a sampler without tempering"

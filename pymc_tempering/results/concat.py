@@ -9,7 +9,12 @@ import xarray as xr
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.results.compact import has_ladder
-from pymc_tempering.results.datatree import label_dimensions, open_hint, read_statistics
+from pymc_tempering.results.datatree import (
+    group_of,
+    label_dimensions,
+    open_hint,
+    read_statistics,
+)
 from pymc_tempering.results.identity import (
     check_one_model,
     observed_digest,
@@ -113,10 +118,7 @@ def _check_runs(runs: Any) -> list[xr.DataTree]:
     )
     digests = [observed_digest(run) for run in runs]
     must_agree: dict[str, list[Any]] = {
-        "variables": [
-            sorted(map(str, run["posterior"].data_vars)) if "posterior" in run.children else []
-            for run in runs
-        ],
+        "variables": [sorted(map(str, group_of(run, "posterior").data_vars)) for run in runs],
         "samplers": [
             {*map(str, run["sample_stats"].data_vars)}
             & {*SAMPLE_STATS} - {"log_marginal_likelihood"}

@@ -21,8 +21,8 @@ from pymc_tempering.types import FloatArray
 
 __all__ = [
     "BETA", "DELTA", "OBSERVED", "POSITION", "PREFIX", "RECORDS", "attach_estimate",
-    "by_chain_and_draw", "diagnostic_variables", "label_dimensions", "named_entries", "open_hint",
-    "read_diagnostics", "read_draws", "read_statistics",
+    "by_chain_and_draw", "diagnostic_variables", "group_of", "label_dimensions", "named_entries",
+    "open_hint", "read_diagnostics", "read_draws", "read_statistics",
 ]  # fmt: skip
 
 # names under which a tempered model and its draws carry what `untemper` needs
@@ -130,11 +130,14 @@ def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
     return unpacked(by_chain_and_draw(dataset))
 
 
+def group_of(idata: xr.DataTree, name: str) -> xr.Dataset:
+    """Content of a group; an empty Dataset where there is none."""
+    return idata[name].dataset if name in idata.children else xr.Dataset()
+
+
 def read_draws(idata: xr.DataTree) -> dict[str, FloatArray]:
     """Posterior draws by variable, leading dimensions (chain, draw); none if there are none."""
-    if "posterior" not in idata.children:
-        return {}
-    return by_chain_and_draw(idata["posterior"].dataset)
+    return by_chain_and_draw(group_of(idata, "posterior"))
 
 
 def by_chain_and_draw(dataset: xr.Dataset) -> dict[str, FloatArray]:
@@ -214,7 +217,7 @@ def _draws_of(idata: xr.DataTree, variables: dict[str, Any]) -> dict[str, Any]:
     """Coordinate of the draws, for an estimate that keeps arrays of every draw."""
     sizes = {array.shape[dims.index("draw")] for dims, array, _ in variables.values()
              if "draw" in dims}  # fmt: skip
-    posterior = idata["posterior"].dataset if "posterior" in idata.children else xr.Dataset()
+    posterior = group_of(idata, "posterior")
     fits = "draw" in posterior.coords and sizes == {posterior.sizes["draw"]}
     return {"draw": posterior["draw"].values} if fits else {}
 

@@ -11,6 +11,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError
 from pymc_tempering.model.identity import Identity, listed
 from pymc_tempering.model.open_data import value_of
+from pymc_tempering.results.datatree import group_of
 
 __all__ = [
     "IDENTITY", "check_one_model", "describe_observed", "observed_digest", "observed_values",
@@ -21,17 +22,14 @@ IDENTITY = "model_identity"
 """Attribute of the group ``posterior``."""
 
 
-def _run_of(source: Any) -> xr.DataTree | None:
+def _group_of(source: Any, name: str) -> xr.Dataset:
     idata = source if isinstance(source, xr.DataTree) else getattr(source, "idata", None)
-    return idata if isinstance(idata, xr.DataTree) else None
+    return group_of(idata, name) if isinstance(idata, xr.DataTree) else xr.Dataset()
 
 
 def recorded_identity(source: Any) -> Identity | None:
     """Identity that a run, or the run of an estimate, was stored with; None without one."""
-    idata = _run_of(source)
-    if idata is None or "posterior" not in idata.children:
-        return None
-    return Identity.from_json(idata["posterior"].attrs.get(IDENTITY))
+    return Identity.from_json(_group_of(source, "posterior").attrs.get(IDENTITY))
 
 
 def with_identity(idata: xr.DataTree, identity: Identity | None) -> xr.DataTree:
@@ -105,8 +103,5 @@ def observed_values(source: Any) -> dict[str, np.ndarray]:
     if isinstance(source, pm.Model):
         values = {rv.name: source.rvs_to_values[rv] for rv in source.observed_RVs}
         return {name: np.asarray(value_of(value)) for name, value in values.items()}
-    idata = _run_of(source)
-    if idata is None or "observed_data" not in idata.children:
-        return {}
-    variables = idata["observed_data"].dataset.data_vars
+    variables = _group_of(source, "observed_data").data_vars
     return {str(name): variable.values for name, variable in variables.items()}

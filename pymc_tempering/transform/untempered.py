@@ -18,6 +18,7 @@ from pymc_tempering.results.datatree import (
     PREFIX,
     RECORDS,
     attach_estimate,
+    group_of,
     read_draws,
 )
 from pymc_tempering.transform.analysis import collect
@@ -189,7 +190,7 @@ def stored_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
 
     Chains or draws that were cut away, or have no finite delta, are a DataError.
     """
-    dataset = idata["tempering"].dataset if "tempering" in idata.children else xr.Dataset()
+    dataset = group_of(idata, "tempering")
     absent = [name for name in ("chain", "draw") if not dataset.sizes.get(name, 0)]
     if absent:
         raise DataError(
