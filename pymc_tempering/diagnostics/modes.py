@@ -20,7 +20,12 @@ from pymc_tempering.evidence.checks.modes import exchangeable, pieces, unseen_by
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
 from pymc_tempering.options import resolve_model
-from pymc_tempering.results.datatree import by_chain_and_draw, named_entries, open_hint
+from pymc_tempering.results.datatree import (
+    by_chain_and_draw,
+    group_of,
+    named_entries,
+    open_hint,
+)
 from pymc_tempering.results.modes import Modes
 
 __all__ = ["modes"]
@@ -175,11 +180,7 @@ def _real_variables(
     posterior: xr.Dataset, var_names: str | Sequence[str] | None
 ) -> dict[str, np.ndarray]:
     """Draws of each real variable, chain and draw first."""
-    draws = {
-        str(name): variable
-        for name, variable in posterior.data_vars.items()
-        if {"chain", "draw"} <= set(variable.dims) and variable.dtype.kind == "f"
-    }
+    draws = {n: x for n, x in by_chain_and_draw(posterior).items() if x.dtype.kind == "f"}
     chosen = list(draws) if var_names is None else [var_names] if isinstance(var_names, str) else [
         *var_names
     ]  # fmt: skip
@@ -189,9 +190,7 @@ def _real_variables(
             f"`var_names` has {missing}; the posterior has the real variables {sorted(draws)}. "
             "Modes that whole numbers tell apart are found with `by=`."
         )
-    return {
-        name: _finite(draws[name].transpose("chain", "draw", ...).values, name) for name in chosen
-    }
+    return {name: _finite(draws[name], name) for name in chosen}
 
 
 def _unparted(
@@ -238,7 +237,7 @@ def _values_by(posterior: xr.Dataset, by: By) -> np.ndarray:
 
 
 def _evidence(tree: xr.DataTree) -> LogZEstimate | None:
-    if "tempering" in tree.children and "log_marginal_likelihood" in tree["tempering"].dataset:
+    if "log_marginal_likelihood" in group_of(tree, "tempering"):
         return stored_estimate(tree)
     return estimate_from_idata(tree) if has_statistics(tree) else None
 
