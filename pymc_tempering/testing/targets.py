@@ -230,10 +230,9 @@ def heavy_tail(
         return log_const - (0.5 * (nu + 1) * pt.log1p(((x - mu) / sd) ** 2 / nu)).sum()
 
     variance = np.where(nu > 2, sd**2 * nu / np.where(nu > 2, nu - 2, 1.0), np.inf)
-    cov = np.zeros((len(nu), len(nu)))
-    np.fill_diagonal(cov, variance)
     return ExactTarget(
-        name="heavy_tail", dim=len(nu), log_z=float(log_z), mean=mu, cov=cov, start=mu.copy(),
+        name="heavy_tail", dim=len(nu), log_z=float(log_z), mean=mu, cov=np.diag(variance),
+        start=mu.copy(),
         parts=TargetParts(
             log_density=lambda z: law.logpdf(z).sum(-1) + log_z,
             draw=lambda rng, n: mu + sd * rng.standard_t(nu, size=(n, len(nu))),
