@@ -142,13 +142,10 @@ def anneal(
         Show how far pilot run and particles are. Default True.
     betas : array_like, optional
         A fixed schedule, increasing from 0 to 1, instead of `n_levels` and `schedule`.
-    schedule : {"barrier", "ess", "linear", "sigmoidal", "geometric"}
-        Equal communication barrier between neighbours (the default) or constant conditional ESS,
-        both from a pilot run; or a fixed shape.
     step_size : float or array_like of shape (n_levels,), optional
         In base coordinates, where the base has standard deviation 1. Default: tuned by dual
         averaging in pilot runs, by level.
-    base, adapt_base, transitions, n_leapfrog, short_steps, target_accept
+    schedule, base, adapt_base, transitions, n_leapfrog, short_steps, target_accept
         As for :class:`pymc_tempering.HAIS`.
     executor : concurrent.futures.Executor, optional
         Runs the particles in portions, in threads or processes, also of dask, ray or mpi4py. The

@@ -227,9 +227,7 @@ def check_calibration(
     random_seed : int or numpy.random.Generator, optional
         The same seed gives the same data sets whatever the method.
     executor : int or executor, optional
-        Where data sets are drawn and estimated: so many processes, any
-        ``concurrent.futures.Executor`` (of dask, MPI, ...), or a pool with ``map``. Results are the
-        same whatever it is.
+        Where data sets are drawn and estimated, as for :func:`pymc_tempering.sample`.
     progressbar : bool
         Show how many data sets are done. Default True.
     **kwargs

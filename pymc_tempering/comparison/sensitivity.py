@@ -100,9 +100,7 @@ def prior_sensitivity(
     alternatives : mapping of str to pymc.Model, optional
         Models with the same free variables and data; priors and likelihoods may differ.
     executor : int or executor, optional
-        Where alternatives are evaluated, each a task: so many processes, any
-        ``concurrent.futures.Executor`` (of dask, MPI, ...), or a pool with ``map``. The table is
-        the same whatever it is.
+        Where alternatives are evaluated, each a task, as for :func:`pymc_tempering.sample`.
 
     Without any change: scales 0.5 and 2, and powers 0.8 and 1.25.
 

@@ -111,9 +111,8 @@ def compare(
     random_seed : optional
         For models that have to be sampled.
     executor : int or executor, optional
-        Where models are sampled, each a task with all its chains: so many processes, any
-        ``concurrent.futures.Executor`` (of dask, MPI, ...), or a pool with ``map``. Of one model
-        alone it is the chains that are tasks. Results are the same whatever it is.
+        Where models are sampled, each a task with all its chains, as for
+        :func:`pymc_tempering.sample`. Of one model alone it is the chains that are tasks.
     **kwargs
         Passed to :func:`pymc_tempering.estimate_logz` for models.
 

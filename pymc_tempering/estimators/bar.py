@@ -171,9 +171,8 @@ def neighbour_overlap(delta: ArrayLike, betas: ArrayLike) -> FloatArray:
 
     Parameters
     ----------
-    delta : array_like of shape (n_scans, n_levels)
-        In nats, as in `bar_ladder`.
-    betas : array_like of shape (n_levels,)
+    delta, betas
+        As for `bar_ladder`.
 
     Returns
     -------

@@ -101,10 +101,8 @@ def mbar_powers(delta: ArrayLike, betas: ArrayLike, powers: ArrayLike) -> PowerE
 
     Parameters
     ----------
-    delta : array_like of shape (n_scans, n_levels)
+    delta, betas
         As for :func:`pymc_tempering.estimators.mbar.mbar`.
-    betas : array_like of shape (n_levels,)
-        Increasing from 0 to 1.
     powers : array_like of shape (n_powers,)
         Positive; those above 1 are extrapolated.
 

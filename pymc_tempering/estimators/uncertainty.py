@@ -150,10 +150,8 @@ def block_standard_error(
 
     Parameters
     ----------
-    log_z_per_chain : array_like of shape (n_chains,)
-        In nats.
-    influences : sequence of n_chains arrays of shape (n_scans,)
-        In nats, mean zero.
+    log_z_per_chain, influences
+        As for `log_z_standard_error`.
     n_blocks : int, optional
         Blocks per chain. The default ``n_scans ** (1 / 3)``, at least 2, makes blocks long:
         blocks shorter than the autocorrelation time understate the error.

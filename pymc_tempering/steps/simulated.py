@@ -49,8 +49,6 @@ class SimulatedTempering(CoupledStep):
     n_levels : int, optional
         Upper bound on the number of levels, base and target included; statistics of unused levels
         are nan. Default 32: room for a barrier of 15.
-    betas : array_like, optional
-        A fixed schedule, increasing from 0 to 1; it is then not adapted.
     level_update : {"independent", "neighbour"}
         "independent", the default, draws the level from its conditional given z; "neighbour" makes
         a Metropolis step up or down, to compare with: it cannot jump, and its exchanges with y are
@@ -59,7 +57,7 @@ class SimulatedTempering(CoupledStep):
         Default "adapt". Fixed weights, in nats, need `betas`.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
-    vars, base, adapt_base, search, model, rng
+    vars, betas, base, adapt_base, search, model, rng
     explorer, target_accept, trajectory_length, max_steps
         As for :class:`pymc_tempering.ParallelTempering`.
 
