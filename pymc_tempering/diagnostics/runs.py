@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import check_tree
-from pymc_tempering.results.datatree import read_statistics
+from pymc_tempering.results.datatree import group_of, read_statistics
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
@@ -54,8 +54,8 @@ def inverse_temperatures(idata: Any) -> InverseTemperatures:
             "occupancy to draw. Use `plot_index_process`, which shows how replicas move."
         )
     source = dict(statistics)
-    if "beta" not in source and "tempering" in tree.children:
-        dataset = tree["tempering"].dataset
+    if "beta" not in source:
+        dataset = group_of(tree, "tempering")
         # knots of joint continuous tempering are the same for all chains
         source = {str(n): v.values for n, v in dataset.data_vars.items() if n in ("beta", "knots")}
     if "beta" not in source:

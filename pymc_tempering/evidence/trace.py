@@ -78,15 +78,14 @@ def log_z_trace(idata: xr.DataTree, n_points: int = 24) -> LogZTrace:
         collect(whole | {name: array[:, :n] for name, array in recorded.items()}) for n in draws
     ]
     errors = [log_z_standard_error(row.log_z, row.influences) for row in rows]
-    nan = np.nan
-    seconds = statistics.get("perf_counter_diff", np.full(shape, nan))
+    seconds = statistics.get("perf_counter_diff", np.full(shape, np.nan))
     return LogZTrace(
         draws,
         np.stack([row.log_z for row in rows]),
         np.array([row.log_z.mean() for row in rows]),
         np.array([error.se for error in errors]),
         np.array([error.df for error in errors]),
-        np.array([nan if row.lower is None else row.lower for row in rows]),
-        np.array([nan if row.upper is None else row.upper for row in rows]),
+        np.array([row.lower for row in rows], dtype=np.float64),
+        np.array([row.upper for row in rows], dtype=np.float64),
         np.cumsum(seconds, axis=1).T[draws - 1],
     )

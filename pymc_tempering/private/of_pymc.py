@@ -101,10 +101,9 @@ def reseed(function: Any, seed: int) -> None:
     """
     from pymc.pytensorf import reseed_rngs
 
-    def is_generator(variable: Any) -> bool:
-        return isinstance(variable.get_value(borrow=True), np.random.Generator)
-
-    reseed_rngs([v for v in function.get_shared() if is_generator(v)], seed)
+    shared = function.get_shared()
+    generators = [v for v in shared if isinstance(v.get_value(borrow=True), np.random.Generator)]
+    reseed_rngs(generators, seed)
 
 
 def constant_values(variables: list[Any]) -> tuple[np.ndarray, ...] | None:
