@@ -100,12 +100,10 @@ def reach_target_se(
         # room for the error to turn out larger than the first run said
         missing = int(np.ceil(1.15 * have * ratio**2)) - have
         more = min(max(missing, least), max_chains - have)
+        if more > 0 and budget is not None:
+            more = budget.more_chains(more)
         if more <= 0:
             break
-        if budget is not None:
-            more = budget.more_chains(more)
-            if not more:
-                break
         if show:
             say(
                 f"The error of log Z is {se:.3g} nats after {have} chains; {more} more to reach "
@@ -137,9 +135,8 @@ def _shortened(idata: xr.DataTree, n_draws: int) -> xr.DataTree:
 def round_seeds(random_seed: Any) -> Iterator[Any]:
     """Seeds of successive rounds; the first is the user's own."""
     yield random_seed
-    if isinstance(random_seed, np.random.Generator):
-        while True:
-            yield random_seed
+    while isinstance(random_seed, np.random.Generator):
+        yield random_seed
     sequence = np.random.SeedSequence(random_seed)
     while True:
         yield int(sequence.spawn(1)[0].generate_state(1)[0])
