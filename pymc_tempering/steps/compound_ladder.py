@@ -332,6 +332,13 @@ class CompoundLadder(Stateful):
         self._allocate(betas, self.z[self.replica_at][nearest])
         self.moves.rearrange(nearest, self._rng)
 
+    def change_base(self, base: GaussianBase) -> None:
+        """Keep everything: the reference is the prior, and the step methods scale their moves."""
+
+    def rescue_target(self) -> bool:
+        """Never: replicas start at draws from the prior, or where the model says."""
+        return False
+
 
 type AnyLadder = Ladder | CompoundLadder
 """Replicas that exchange places, however they move."""

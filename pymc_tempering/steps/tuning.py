@@ -241,15 +241,18 @@ class Tuner(Stateful):
     ) -> None:  # fmt: skip
         """Refine the Gaussian from the draws at beta = 1, and have the reference chosen."""
         ladder, choice, orbit = self.ladder, self.choice, self.choice and self.choice.orbit
-        assert isinstance(ladder, Ladder)  # the path of no other is adapted
         base = self._next_base(orbit.shuffled(positions, rng) if orbit else positions, n_restarts)
-        log_target = delta + log_reference(ladder.path, positions)
-        ended = Round(ladder.coordinates, positions, log_target, rejection_rates, n_restarts,
-                      self.n_scans, *log_z_and_se)  # fmt: skip
-        if base is not None:
-            ladder.change_base(base)
-        if choice is not None and choice.end_of_round(ladder, ended, rng):
-            self._begin_anew()
+        if choice is None or not isinstance(ladder, Ladder):
+            if base is not None:
+                ladder.change_base(base)
+        else:
+            log_target = delta + log_reference(ladder.path, positions)
+            ended = Round(ladder.coordinates, positions, log_target, rejection_rates, n_restarts,
+                          self.n_scans, *log_z_and_se)  # fmt: skip
+            if base is not None:
+                ladder.change_base(base)
+            if choice.end_of_round(ladder, ended, rng):
+                self._begin_anew()
         # one that came from the reference is where draws are, be it far below others in a funnel
         if not n_restarts:
             ladder.rescue_target()
