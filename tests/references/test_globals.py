@@ -131,7 +131,8 @@ def test_an_end_in_a_funnel_among_many_globals_is_no_mode():
         pm.Bernoulli("y", logit_p=logit, observed=y.astype(int))
     found, _ = Hierarchy.of(compile_density(model))
     assert found is not None
-    assert len(found.structure.globals) == 24
+    # a score is taken for local on some processors: 23 or 24 of them
+    assert len(found.structure.globals) > structure.MANY_GLOBALS
     by_any = 0
     for seed in range(3):
         is_one, came_back, _ = found.has_one_mode(
