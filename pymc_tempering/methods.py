@@ -109,7 +109,7 @@ METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 """All methods by name."""
 
 AUTO = "pt"
-"""What "auto" takes: parallel tempering, the cheapest for a given error on 12 of 13 reference
+"""What "auto" takes: parallel tempering, the cheapest for a given error on 10 of 14 reference
 problems and second on the other (``benchmarks/agreement.py``), so the rule has no branches."""
 
 

@@ -45,16 +45,16 @@ def turn(function):
         return
     # a byte for each function; a process may lock one again, and loses all when it is killed
     digest = hashlib.blake2b(files._index_path.encode(), digest_size=4).digest()
-    place = _file(), fcntl.LOCK_EX, 1, int.from_bytes(digest) // 2
+    place = 1, int.from_bytes(digest) // 2
     try:
-        fcntl.lockf(*place)
-    except OSError:  # the other waits for this process, or the folder knows no locks
+        fcntl.lockf(_file(), fcntl.LOCK_EX, *place)
+    except OSError:  # the other waits for this process, or the folder knows no locks or writing
         yield
         return
     try:
         yield
     finally:
-        fcntl.lockf(place[0], fcntl.LOCK_UN, *place[2:])
+        fcntl.lockf(_file(), fcntl.LOCK_UN, *place)
 
 
 @functools.cache

@@ -8,13 +8,10 @@ from pymc_tempering.estimators.continuous import bridged_log_z, continuous_tempe
 from pymc_tempering.estimators.rts import rts, rts_bias_and_variance
 from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
 from pymc_tempering.evidence.common import MethodEstimate, one_setting
-from pymc_tempering.numerics import pareto_k
+from pymc_tempering.numerics import MAX_PARETO_K, pareto_k
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect_gibbs_ct", "collect_st"]
-
-_MAX_K = 0.7
-"""Tail index beyond which a mean is not to be trusted, see `numerics.pareto_k`."""
 
 
 def collect_gibbs_ct(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
@@ -97,7 +94,7 @@ def collect_st(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         # from a mixture with the tails of a Cauchy delta has no mean
         with np.errstate(divide="ignore"):
             k = pareto_k(np.log(ladder[0].max() - ladder[0]))
-        if np.isfinite(ladder[0]).all() and not k > _MAX_K:
+        if np.isfinite(ladder[0]).all() and not k > MAX_PARETO_K:
             ti_rb[chain] = thermodynamic_integration_rb(*ladder).log_z[-1]
     per_method = {"rts": float(log_z.mean())}
     if np.isfinite(ti_rb).all():

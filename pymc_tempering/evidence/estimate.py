@@ -160,11 +160,11 @@ def estimate_logz(
         With a DataTree: the model that its draws are of.
     method : {"pt", "gibbs_ct", "joint_ct", "st", "hais", "auto", "bridge"}
         The sampler. "pt", the default: parallel tempering with MBAR. "gibbs_ct": Gibbs continuous
-        tempering (Graham & Storkey 2017, eq. 21). "joint_ct": NUTS on the tempered model of
+        tempering (Graham & Storkey 2017) with a bridge. "joint_ct": NUTS on the tempered model of
         :func:`pymc_tempering.temper`. "st": simulated tempering with RTS (Carlson et al. 2016,
         eq. 12). "hais": Hamiltonian annealed importance sampling, with bounds (Sohl-Dickstein &
         Culpepper 2012). "auto": parallel tempering, the cheapest for a
-        given error on 12 of 13 reference problems. "bridge", with a DataTree and its model: bridge
+        given error on 10 of 14 reference problems. "bridge", with a DataTree and its model: bridge
         sampling, also where the draws are those of a tempered run.
     draws, tune, chains, random_seed
         As in ``pm.sample``; ``draws`` defaults to 160, for "joint_ct" to 3000. A draw is

@@ -88,7 +88,7 @@ def copied(model: pm.Model) -> pm.Model:
 
 
 def _like(model: pm.Model, copy: pm.Model) -> pm.Model:
-    """Order the free variables of a copy, which PyMC orders anew, as those of the model are.
+    """Give a copy the model's `check_bounds`, and its order of free variables, which PyMC changes.
 
     A base that was given has that order.
     """

@@ -41,7 +41,11 @@ SOURCES = ("prior", "jitter", "scales", "images", "residual", "lines", "paths", 
 
 MOST_ON_LINE, N_HALVINGS, N_PROMISING = 16, 8, 8
 """Points on a line for each draw of the prior, how often those are halved that are too far apart,
-and points ascended from as they promise most."""
+and points ascended from as they promise most. See "Lines" in benchmarks/README.md."""
+
+MOST_OFF, MOST_APART = (0.5, 0.25), (0.01, 0.5)
+"""Nats, and share of what slopes promise along a line, by which values may differ from it, and the
+same of the rises across the line, by which those of two neighbours may."""
 
 ONE_IN_NEAR = 5
 """For so many starts and gradients there is one more around a known mode as soon as there are two:
@@ -156,14 +160,11 @@ def _line(survey: Survey, mode: Basin, k: int, values: FloatArray) -> tuple[Star
         found = Starts(*map(np.concatenate, zip(*parts, strict=True)))
         found = found.at(np.argsort(found.points[:, k]))
         x, slopes, across = found.points[:, k], found.grads[:, k], found.grads @ root
-        gains, apart = (
-            0.5 * (across**2).sum(axis=1),
-            0.5 * (np.diff(across, axis=0) ** 2).sum(axis=1),
-        )
+        gains, apart = (0.5 * (a**2).sum(axis=1) for a in (across, np.diff(across, axis=0)))
         rises = 0.5 * np.diff(x) * np.array([slopes[:-1], slopes[1:]])
         off = np.abs(np.diff(found.values) - rises.sum(axis=0))
-        too_few = off > 0.5 + 0.25 * np.abs(rises).sum(axis=0)
-        too_few |= apart > 0.01 + 0.5 * (gains[1:] + gains[:-1])
+        too_few = off > MOST_OFF[0] + MOST_OFF[1] * np.abs(rises).sum(axis=0)
+        too_few |= apart > MOST_APART[0] + MOST_APART[1] * (gains[1:] + gains[:-1])
         x = 0.5 * (x[1:] + x[:-1])[too_few]
         if not 0 < x.size <= MOST_ON_LINE * values.size - len(found.points):
             break

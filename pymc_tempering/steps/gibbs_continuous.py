@@ -37,8 +37,8 @@ class GibbsCT(CoupledStep):
     given beta and a replica y at beta = 1, proposes to exchange the two with beta integrated out,
     proposes a fresh draw from the base for z in the same way, and then draws beta given z exactly
     (eq. 18). ``pm.sample`` records y: ordinary draws from the posterior. The recorded deltas
-    of z, y and the draws of the base give the log marginal likelihood, by eq. 21 or
-    with less variance: :func:`pymc_tempering.estimate_logz`.
+    of z, y and the draws of the base give the log marginal likelihood, by a bridge between the
+    three, with eq. 21 beside it: :func:`pymc_tempering.estimate_logz`.
 
     Tuning starts with a short parallel tempering run that chooses the base (one Gaussian, or a
     mixture) and gives barrier, step sizes and log z(beta). Knots are put at equal barrier, and the

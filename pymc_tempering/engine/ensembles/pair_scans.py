@@ -76,7 +76,7 @@ class PairLog(NamedTuple):
 
     delta: FloatArray  # (n_scans,), of z, nats
     target_delta: FloatArray  # (n_scans,), of y
-    base_delta: FloatArray  # (n_scans,), of draws from the reference, but of simulated tempering
+    base_delta: FloatArray  # (n_scans,), of draws from the reference; continuous tempering alone
     beta: FloatArray  # (n_scans,)
     # (n_levels,), acceptance probabilities of the moves of z; at 0 of all in continuous tempering
     acceptance_sums: FloatArray
