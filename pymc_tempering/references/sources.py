@@ -41,7 +41,8 @@ SOURCES = ("prior", "jitter", "scales", "images", "residual", "lines", "paths", 
 
 MOST_ON_LINE, N_HALVINGS, N_PROMISING = 16, 8, 8
 """Points on a line for each draw of the prior, how often those are halved that are too far apart,
-and points ascended from as they promise most. See "Lines" in benchmarks/README.md."""
+and points ascended from as they promise most. See "The EPRV3 challenge" in
+benchmarks/README.md."""
 
 MOST_OFF, MOST_APART = (0.5, 0.25), (0.01, 0.5)
 """Nats, and share of what slopes promise along a line, by which values may differ from it, and the
