@@ -112,9 +112,10 @@ def along_lines(prior_points: FloatArray) -> StartSource:
     there. Of thousands of periods each has a basin of a thousandth of the starts, and most of these
     lose it on the way up; on a line the right one stands out, though all else is as in the mode, by
     what the gradient promises with the mode's curvature. Ascents move as little along the line as
-    its points are apart. Higher modes are first, and what makes all before negligible is followed
-    by its own lines at once. What brings less takes a fifth of the gradients, or half if no counted
-    start led to the highest mode.
+    its points are apart. The highest mode is next, and in turn with it the highest that a counted
+    start led to, since what lines lead to may be one family. What makes all before negligible is
+    followed by its own lines at once. What brings less takes a fifth of the gradients, or half if
+    no counted start led to the highest mode.
     """
     n_spent, n_lines = 0, prior_points.shape[1]
     seen = set[int]()
@@ -128,13 +129,15 @@ def along_lines(prior_points: FloatArray) -> StartSource:
             one_in = ONE_IN_NEAR if best.start_count else 2
             if not left or one_in * (n_spent + prior_points.size) > before:
                 return
-            i = max(left, key=lambda i: known[i].value)
+            of_starts = len(seen) % 2 == 1
+            i = max(left, key=lambda i: (of_starts and known[i].start_count > 0, known[i].value))
             seen.add(i)
             mode = known[i]
             if not mode.measured:
                 survey.measure(mode)
             for k in range(n_lines if mode.curvature else 0):
-                yield from _tops(*_line(survey, mode, k, prior_points[:, k]), mode, k)
+                line, promised = _line(survey, mode, k, prior_points[:, k])
+                yield from _tops(line, promised, survey.basins.highest, mode, k)
             if survey.basins.highest <= best.value + NEGLIGIBLE:
                 n_spent += survey.n_looked - before
 
@@ -172,13 +175,20 @@ def _line(survey: Survey, mode: Basin, k: int, values: FloatArray) -> tuple[Star
     return found, found.values + gains
 
 
-def _tops(line: Starts, promised: FloatArray, mode: Basin, k: int) -> Iterator[Proposal]:
-    """Tops of a line through a mode, of log densities and of what these promise to rise to."""
+def _tops(
+    line: Starts, promised: FloatArray, highest: float, mode: Basin, k: int
+) -> Iterator[Proposal]:
+    """Tops of a line through a mode, of log densities and of what these promise to rise to.
+
+    The former are of use where they are near the ``highest`` mode: a line through one of no mass
+    has hundreds.
+    """
     assert mode.curvature is not None
     least, own = mode.value - NEGLIGIBLE, line.points[:, k] == mode.end[k]
     tops = np.flatnonzero(_is_top(promised) & (promised >= least) & ~own)
     tops = tops[np.argsort(-promised[tops])[:N_PROMISING]]
-    tops = np.union1d(tops, np.flatnonzero(_is_top(line.values) & (line.values >= least) & ~own))
+    high = _is_top(line.values) & (line.values >= highest - NEGLIGIBLE) & ~own
+    tops = np.union1d(tops, np.flatnonzero(high))
     if tops.size:
         units = 1.0 / np.linalg.norm(np.linalg.inv(mode.curvature.base.matrix), axis=0)
         units[k] = np.median(np.diff(line.points[:, k])[np.minimum(tops, len(own) - 2)])
