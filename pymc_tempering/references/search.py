@@ -149,10 +149,11 @@ def _look_around(
         n_done += n
         around, rng = searches[search]
         survey.follow(Proposal(*around.draw(n, rng), counted=True))
+        divide_out(survey)
         for source in (source for name, source in later if name in sources):
             for proposal in source(survey, n):
                 survey.follow(proposal)
-        divide_out(survey)
+                divide_out(survey)
         most = survey.end
     survey.report("search for modes", int(most), int(most))
     return searches[0][0]

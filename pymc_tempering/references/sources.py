@@ -23,6 +23,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.ascent import ascend
 from pymc_tempering.references.basins import Basin
 from pymc_tempering.references.local import LocalFit
 from pymc_tempering.references.prepared import N_SEARCHES
@@ -39,10 +40,10 @@ __all__ = ["N_PATHS", "SOURCES", "Images", "StartSource", "along_lines",
 SOURCES = ("prior", "jitter", "scales", "images", "residual", "lines", "paths", "diffuse")
 """Names of all of them."""
 
-MOST_ON_LINE, N_HALVINGS, N_PROMISING = 16, 8, 8
+MOST_ON_LINE, N_HALVINGS, N_IN_RACE, N_PROMISING = 16, 8, 8, 8
 """Points on a line for each draw of the prior, how often those are halved that are too far apart,
-and points ascended from as they promise most. See "The EPRV3 challenge" in
-benchmarks/README.md."""
+gradients for each top of what they promise, and how many are ascended from as they are highest
+then. See "The EPRV3 challenge" in benchmarks/README.md."""
 
 MOST_OFF, MOST_APART = (0.5, 0.25), (0.01, 0.5)
 """Nats, and share of what slopes promise along a line, by which values may differ from it, and the
@@ -137,7 +138,7 @@ def along_lines(prior_points: FloatArray) -> StartSource:
                 survey.measure(mode)
             for k in range(n_lines if mode.curvature else 0):
                 line, promised = _line(survey, mode, k, prior_points[:, k])
-                yield from _tops(line, promised, survey.basins.highest, mode, k)
+                yield from _tops(survey, line, promised, mode, k)
             if survey.basins.highest <= best.value + NEGLIGIBLE:
                 n_spent += survey.n_looked - before
 
@@ -176,24 +177,31 @@ def _line(survey: Survey, mode: Basin, k: int, values: FloatArray) -> tuple[Star
 
 
 def _tops(
-    line: Starts, promised: FloatArray, highest: float, mode: Basin, k: int
+    survey: Survey, line: Starts, promised: FloatArray, mode: Basin, k: int
 ) -> Iterator[Proposal]:
     """Tops of a line through a mode, of log densities and of what these promise to rise to.
 
-    The former are of use where they are near the ``highest`` mode: a line through one of no mass
-    has hundreds.
+    The former are of use where they are near the highest mode: a line through one of no mass has
+    hundreds. Of the latter those that are highest after a few gradients: promises are of places far
+    beyond where the curvature is as in the mode.
     """
     assert mode.curvature is not None
     least, own = mode.value - NEGLIGIBLE, line.points[:, k] == mode.end[k]
     tops = np.flatnonzero(_is_top(promised) & (promised >= least) & ~own)
-    tops = tops[np.argsort(-promised[tops])[:N_PROMISING]]
-    high = _is_top(line.values) & (line.values >= highest - NEGLIGIBLE) & ~own
-    tops = np.union1d(tops, np.flatnonzero(high))
-    if tops.size:
-        units = 1.0 / np.linalg.norm(np.linalg.inv(mode.curvature.base.matrix), axis=0)
-        units[k] = np.median(np.diff(line.points[:, k])[np.minimum(tops, len(own) - 2)])
-        near = Coordinates.of(GaussianBase(mode.end, units))
-        yield Proposal.at(line.points[tops])._replace(coordinates=near)
+    highest = survey.basins.highest - NEGLIGIBLE
+    high = np.flatnonzero(_is_top(line.values) & (line.values >= highest) & ~own)
+    every = np.union1d(tops, high)
+    if not every.size:
+        return
+    units = 1.0 / np.linalg.norm(np.linalg.inv(mode.curvature.base.matrix), axis=0)
+    units[k] = np.median(np.diff(line.points[:, k])[np.minimum(every, len(own) - 2)])
+    near = Coordinates.of(GaussianBase(mode.end, units))
+    starts = line.at(tops)
+    raced = ascend(survey.density, starts.points, near, most_gradients=N_IN_RACE, first=starts[1:])
+    survey.spent["ascents"] += raced.n_gradients
+    best = np.argsort(-raced.values)[:N_PROMISING]
+    points = np.concatenate([raced.ends[best], line.points[np.setdiff1d(high, tops[best])]])
+    yield Proposal.at(points)._replace(coordinates=near)
 
 
 def _is_top(values: FloatArray) -> BoolArray:

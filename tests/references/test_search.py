@@ -17,7 +17,7 @@ from pymc_tempering.references.ascent import ascend
 from pymc_tempering.references.basins import Basin, Basins
 from pymc_tempering.references.search import SEARCHES, Effort, _dividing_out, find_modes
 from pymc_tempering.references.sources import SOURCES
-from pymc_tempering.references.survey import MOST_REFINED
+from pymc_tempering.references.survey import MOST_REFINED, Proposal
 from pymc_tempering.testing import compiled, trimodal_1d
 from tests.references.conftest import LOG_2PI, two_gaussians
 from tests.references.test_full_rank import WIDE_DIM, funnel_density, wide_density
@@ -628,27 +628,44 @@ def test_a_curvature_replaces_no_better_fit(seed):
     assert exact - 5.0 < found.fits[0].log_zeta < exact
 
 
+EXCHANGE = Orbit(np.array([[0, 1], [1, 0]]), np.empty((0, 2)))
+MIDDLE = two_gaussians(
+    np.log([0.05, 0.475, 0.475]),
+    np.array([[0.0, 0.0], [7.0, -3.0], [-3.0, 7.0]]),
+    np.array([[1.0, 1.0], [1.0, 0.5], [0.5, 1.0]]),
+)
+"""A mode and its image, and in the middle one that is its own."""
+
+
 def test_copies_are_divided_out_though_the_first_mode_is_its_own(rng):
     """Mass of a mode and its image is 19 times that of the mode where a search begins."""
-    exchange = Orbit(np.array([[0, 1], [1, 0]]), np.empty((0, 2)))
-    target = two_gaussians(
-        np.log([0.05, 0.475, 0.475]),
-        np.array([[0.0, 0.0], [7.0, -3.0], [-3.0, 7.0]]),
-        np.array([[1.0, 1.0], [1.0, 0.5], [0.5, 1.0]]),
-    )
     given = []
 
     def exchanges(density, z):
         given.append(z)
-        return exchange
+        return EXCHANGE
 
-    found = find_modes(target, np.zeros(2), rng, exchanges=exchanges)
-    assert found.orbit is exchange
+    found = find_modes(MIDDLE, np.zeros(2), rng, exchanges=exchanges)
+    assert found.orbit is EXCHANGE
     assert len(found.fits) == 2
     assert len(given) == 2
     # with one of them there is nothing to divide out
     alone = two_gaussians(np.zeros(1), np.zeros((1, 2)), np.ones((1, 2)))
     assert find_modes(alone, np.zeros(2), rng, exchanges=exchanges).orbit is None
+
+
+def test_copies_are_divided_out_between_what_one_source_proposes(rng, monkeypatch):
+    """Lines are all of one batch, and would find six copies of each mode of three labels."""
+    orbits = []
+
+    def proposes(survey, _):
+        yield Proposal.at(np.array([[6.0, -3.0]]))
+        orbits.append(survey.orbit)
+
+    monkeypatch.setattr(search, "along_lines", lambda _: proposes)
+    points = np.zeros((4, 2))
+    find_modes(MIDDLE, points[0], rng, prior_points=points, exchanges=lambda *_: EXCHANGE)
+    assert orbits[0] is EXCHANGE
 
 
 @pytest.mark.parametrize(

@@ -342,7 +342,7 @@ def test_on_a_line_through_a_mode_another_stands_out():
     assert not list(starts(survey, 1))
     survey.n_looked = 5 * 1024
     (proposal,) = starts(survey, 1)
-    np.testing.assert_allclose(proposal.centres[-1], [3.0, 0.0], atol=0.01)
+    np.testing.assert_allclose(proposal.centres[-1], [3.0, 0.2], atol=0.01)
     assert (proposal.centres[:, 0] > 2.5).all()
     assert not proposal.counted
     # both lines, the mode's own place on each, and some between values around the needle
@@ -390,3 +390,38 @@ def test_what_gradients_promise_finds_a_frequency_between_the_values_of_a_line()
     # each of the values is a tenth off, and a peak a thirtieth wide
     assert np.abs(np.abs(first.centres[:, 0]) - 23.1).min() < 0.03
     assert first.coordinates.base.scale[0] < 0.2
+
+
+@toy(2)
+def traps(z, grad):
+    """Narrow places at 1 to 20, steep and low, and a wide one at 21; the first mode is at zero."""
+    place = min(max(round(z[0]), 0), 21)
+    centre, scale, low = (0.0, 1.0, 0.0) if place == 0 else (1.0, 0.1, 5.0)
+    if place == 21:
+        centre, scale, low = 10.0, 1.0, 0.0
+    x, y = (z[0] - place) / 0.2, (z[1] - centre) / scale
+    grad[0], grad[1] = -x / 0.2, -y / scale
+    return -0.5 * (x * x + y * y) - low
+
+
+def test_what_promises_most_on_a_line_is_told_by_a_few_steps_uphill():
+    """A gradient in the narrow ones promises a hundred times what their own width allows."""
+    survey = with_one_mode(traps, np.array([0.2, 1.0]))
+    survey.n_looked = 10_000
+    values = np.linspace(-0.5, 21.5, 441)
+    first, *_ = along_lines(np.tile(values[:, None], 2))(survey, 1)
+    assert len(first.centres) <= 8
+    np.testing.assert_allclose(first.centres[0], [21.0, 10.0], atol=0.1)
+
+
+def test_lines_are_through_the_highest_mode_and_in_turn_through_what_starts_led_to():
+    """All that lines lead to may be one family: two planets that nearly cancel, at any period."""
+    survey, order = with_one_mode(traps, np.ones(2)), list[float]()
+    survey.basins.known = survey.basins.modes = [
+        Basin(np.zeros(2), np.zeros(2), value, converged=True, start_count=n)
+        for value, n in ((1.0, 0), (5.0, 0), (4.0, 0), (0.0, 3), (3.0, 2))
+    ]
+    survey.basins.highest, survey.n_looked, survey.effort = 5.0, 10**6, Effort(1, 10**7)
+    survey.measure = lambda mode: order.append(mode.value)
+    assert not list(along_lines(np.zeros((1, 2)))(survey, 1))
+    assert order == [5.0, 3.0, 4.0, 0.0, 1.0]
