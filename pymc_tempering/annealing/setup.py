@@ -43,10 +43,10 @@ def set_up(
         assert sizes is not None
         path = step._path(base)
         return Annealer(path, betas, sizes, options.annealing), np.empty((0, step.dim))
-    first, pooled, modes = step._first_base(work.report)
-    wide = first if base is not None else overdisperse(first, len(modes))
+    known = step._known(work.report)
+    wide = base or overdisperse(known.pooled, len(known.modes))
     pilot = start_pilot(
-        PilotStart(step._path(wide), pooled, modes, modes), betas=None,
+        PilotStart(step._path(wide), known, known.modes), betas=None,
         adapt_base=options.adapt_base, n_steps=tune, settings=Hamiltonian(), rng=rng,
     )  # fmt: skip
     phase = work.add("Pilot run", tune)

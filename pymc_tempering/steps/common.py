@@ -40,7 +40,6 @@ from pymc_tempering.steps.arguments import GivenBase, Requested, Source, all_val
 from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.compound_ladder import CompoundLadder
 from pymc_tempering.steps.recorder import Recorder
-from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.visits import Visits
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -333,12 +332,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
             check_cover(self._path(fits.pooled), np.vstack([density.start, fits.modes]))
         return fits
 
-    def _first_base(
-        self, report: Report | None = None
-    ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
-        """Base to start from, the combined local fits, and their means, shape (n, D).
+    def _known(self, report: Report | None = None) -> Prepared:
+        """Give what is known to the chain of the target, for which it searches if need be.
 
-        Local fits are made also where a base was given: they show whether it leaves out a mode.
+        Also where a base was given: local fits show whether it leaves out a mode.
         """
         rng_state = repr(shared_generator(self.rng).bit_generator.state)
         if self._found is None or self._found.rng_state not in (None, rng_state):
@@ -348,14 +345,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         current.visits = Visits(
             fits.well_fitted, () if self._looks_in_tuning else fits.poorly_fitted, fits.orbit
         )
-        return self._source.base or fits.pooled, fits.pooled, fits.modes
-
-    @property
-    def _pilot_choice(self) -> ReferenceChoice | None:
-        """What chooses the reference of a pilot; without it that is the Gaussian."""
-        if self._found is None or not self._requested.uses_fits:
-            return None
-        return ReferenceChoice.of(self._found.fits, uses_fits=True)
+        return fits
 
     def _places(self, modes: FloatArray, point: dict[str, np.ndarray]) -> FloatArray:
         """Where replicas start, shape (n, D): the modes, and last a start that the user gave."""

@@ -99,15 +99,14 @@ class CoupledStep(TemperedStep):
         self._tuned = [0, 0, 0]  # steps; scans of the pair, and their gradients
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
-        base, pooled, modes = self._first_base()
-        if self._source.base is None:
-            base = overdisperse(base, len(modes))
-        path, places = self._path(base), self._places(modes, point)
+        known = self._known()
+        base = self._source.base or overdisperse(known.pooled, len(known.modes))
+        path, places = self._path(base), self._places(known.modes, point)
         asked, n_tune = self._requested, self._current.n_tune
         n_pilot = n_tune // _PILOT_SHARE if self.tune and asked.needs_pilot else 0
         if n_pilot > 0:
             self._pilot = start_pilot(
-                PilotStart(path, pooled, modes, places, self._pilot_choice), betas=asked.betas,
+                PilotStart(path, known, places, asked.uses_fits), betas=asked.betas,
                 adapt_base=asked.adapt_base, n_steps=n_pilot, settings=self._source.explorer,
                 rng=self.rng,
             )  # fmt: skip

@@ -23,9 +23,8 @@ from pymc_tempering.model.identity import Identity
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.powered import PoweredModel, check_likelihood
 from pymc_tempering.options import check_choice
-from pymc_tempering.references.prepared import NO_SEARCH, Report
+from pymc_tempering.references.prepared import NO_SEARCH, Prepared, Report
 from pymc_tempering.references.prior import PriorDraws, PriorReference
-from pymc_tempering.results.statistics import pack_search
 from pymc_tempering.steps.arguments import Source
 from pymc_tempering.steps.compound_ladder import (
     MAX_START_DRAWS,
@@ -55,13 +54,12 @@ class PriorTempering(ParallelTempering):
         """Gaussian whose coordinates the path has."""
         raise NotImplementedError
 
-    def _first_base(
-        self, report: Report | None = None
-    ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
+    def _prepare_from(
+        self, density: CompiledDensity, rng: np.random.Generator, report: Report | None = None
+    ) -> Prepared:
         """The one place known is the start."""
-        self._current.searched = {"search": pack_search(NO_SEARCH.statistics())}
-        base = self._units()
-        return base, base, self.density.start[None, :]
+        units = self._units()
+        return Prepared(units, (units,), NO_SEARCH, place=density.start)
 
 
 class DiscreteTempering(PriorTempering):

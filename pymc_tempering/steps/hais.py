@@ -199,18 +199,17 @@ class HAIS(TemperedStep):
         self._knots = (np.array([0.0, 1.0]), np.ones(1), np.zeros((1, 2)))
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
-        base, pooled, modes = self._first_base()
-        path = self._path(base)
-        if self._source.base is None:  # one that was fitted leaves out modes
-            path = path.moved(overdisperse(path.base, len(modes)))
+        known, base = self._known(), self._source.base
+        path = self._path(base or known.pooled)
+        if base is None:  # one that was fitted leaves out modes
+            path = path.moved(overdisperse(path.base, len(known.modes)))
         n_steps = self._current.n_tune if self.tune else 0
         n_pilot = int(np.ceil(0.6 * n_steps))
         self._lengths = round_lengths(n_steps - n_pilot)[-4:]
         self._pilot = start_pilot(
-            PilotStart(path, pooled, modes, self._places(modes, point), self._pilot_choice),
-            betas=None,
-            adapt_base=self._requested.adapt_base, n_steps=n_pilot, settings=Hamiltonian(),
-            rng=self.rng,
+            PilotStart(path, known, self._places(known.modes, point), self._requested.uses_fits),
+            betas=None, adapt_base=self._requested.adapt_base, n_steps=n_pilot,
+            settings=Hamiltonian(), rng=self.rng,
         )  # fmt: skip
         if n_steps == 0:
             self._anneal_untuned(self._pilot)

@@ -216,17 +216,10 @@ class ParallelTempering(TemperedStep):
         by_default = not self._requested.is_fixed and settings == _DEFAULT
         return _LOCAL if by_default and self._funnel_depth >= DEEP else settings
 
-    def _choice(self) -> ReferenceChoice:
-        """What chooses the reference of a chain, from what the search found."""
-        if self._found is None:
-            return ReferenceChoice()
-        return ReferenceChoice.of(
-            self._found.fits, uses_fits=self._requested.uses_fits,
-            fixed=self._requested.keeps_mixture, drawn_from=self.known_draws is not None,
-        )  # fmt: skip
-
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:
-        base, pooled, modes = self._first_base()
+        known = self._known()
+        pooled, modes = known.pooled, known.modes
+        base = self._source.base or pooled
         distance = np.linalg.norm(base.to_base(modes), axis=1)
         # a base that may not adapt does not lead to modes as many standard deviations away
         out_of_reach = int((distance > max(5.0, np.sqrt(self.dim) + 2.0)).sum())
@@ -237,9 +230,11 @@ class ParallelTempering(TemperedStep):
         elif self._requested.adapt_base and out_of_reach:
             # draws of a run that was stuck in one mode: start from what both know
             base = overdisperse(match_moments([base, pooled], np.zeros(2)), len(modes) + 1)
-        if self._found is not None:
-            self._funnel_depth = self._found.fits.search.funnel_depth
-        choice, path = self._choice(), self._path(base)
+        self._funnel_depth = known.search.funnel_depth
+        path, choice = self._path(base), ReferenceChoice(
+            known, uses_fits=self._requested.uses_fits, fixed=self._requested.keeps_mixture,
+            drawn_from=self.known_draws is not None,
+        )  # fmt: skip
         if choice.at_start is not None:
             path, n_levels = path.starting_from(choice.at_start), MIXTURE_LEVELS
         betas = self._requested.betas

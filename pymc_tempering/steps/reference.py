@@ -10,16 +10,14 @@ What V can not say has no finite prediction: a mixture that leaves draws uncover
 of a known mode has tested, would lead to some of the mass hardly ever.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import Ladder
-from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
-from pymc_tempering.engine.path.orbit import Orbit
+from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.path import Density
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
@@ -78,10 +76,9 @@ _TRIAL_DRAWS = 200
 class ReferenceChoice(Stateful):
     """The reference of one chain, changed after rounds of tuning where that pays.
 
-    The first four arguments, and the last two, are those of
-    :class:`pymc_tempering.references.prepared.Prepared`; without any shapes the chain keeps the
-    Gaussian, and if ``fixed`` the mixture of them. If the modes are ``drawn_from``, by an earlier
-    run, or all but one hold next to nothing, it begins with the mixture.
+    Unless it ``uses_fits`` of what was found, the chain keeps the Gaussian, and if ``fixed`` the
+    mixture of them. If the modes are ``drawn_from``, by an earlier run, or all but one hold next to
+    nothing, it begins with the mixture.
 
     The chain starts from ``at_start``, None for the Gaussian; if ``settled``, tuning may end with
     the reference in use. ``second_opinion`` is log Z and its error in nats, from the last round of
@@ -98,21 +95,13 @@ class ReferenceChoice(Stateful):
     _fitted: Mixture | None = None
 
     def __init__(
-        self,
-        fits: Sequence[GaussianBase] = (),
-        shapes: Sequence[LocalDensity] = (),
-        poorly_fitted: Sequence[GaussianBase] = (),
-        *,
-        needs_levels: bool = False,
-        fixed: bool = False,
+        self, found: Prepared, *, uses_fits: bool = True, fixed: bool = False,
         drawn_from: bool = False,
-        orbit: Orbit | None = None,
-        one_holds_all: bool = False,
-    ) -> None:
-        self.first = first_mixture(shapes, orbit) if shapes else None
-        self.orbit = orbit
+    ) -> None:  # fmt: skip
+        self.orbit = found.orbit
+        self.first = first_mixture(found.shapes, self.orbit) if uses_fits else None
         self.fixed, self.settled = fixed, fixed or self.first is None
-        self.poorly_fitted, self.n_missed = list(poorly_fitted), 0
+        self.poorly_fitted, self.n_missed = list(found.poorly_fitted), 0
         self.n_returns = self.n_evaluations = self.n_fitted = self.n_own = 0
         self.gaussian_variance = np.nan
         self.second_opinion = [np.nan, np.nan]
@@ -120,26 +109,15 @@ class ReferenceChoice(Stateful):
         self.wants_map = self.is_alone = False
         if self.first is not None:
             # as it is, one chain would find the tails of a Gaussian fit and another would not
-            alone = one_place(fits)
-            self.is_alone = alone or one_holds_all
-            self.wants_map = alone and (needs_levels or self.first.has_map) and not fixed
+            alone = one_place(found.fits)
+            self.is_alone = alone or found.one_holds_all
+            self.wants_map = alone and (found.needs_levels or self.first.has_map) and not fixed
             good = self.first.has_map or not self.wants_map
             # from a wide Gaussian to modes that hide each other there is a first-order transition
             # with images each start of the search was one for every image
-            sure = self.is_alone or drawn_from or orbit is not None or hides_one(fits)
+            sure = self.is_alone or drawn_from or self.orbit is not None or hides_one(found.fits)
             if fixed or (good and sure):
                 self.at_start = self.first
-
-    @classmethod
-    def of(
-        cls, found: Prepared, *, uses_fits: bool, fixed: bool = False, drawn_from: bool = False
-    ) -> "ReferenceChoice":
-        """What chooses the reference of a chain, from what the search found."""
-        return cls(
-            found.fits, found.shapes if uses_fits else (), found.poorly_fitted,
-            needs_levels=found.needs_levels, fixed=fixed, drawn_from=drawn_from,
-            orbit=found.orbit, one_holds_all=found.one_holds_all,
-        )  # fmt: skip
 
     @property
     def n_in_use(self) -> int:

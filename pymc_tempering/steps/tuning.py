@@ -22,6 +22,7 @@ from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.numerics import one_blas_thread
 from pymc_tempering.references.fit import base_from_draws, expand_to_draws, match_moments
 from pymc_tempering.references.own import not_covered
+from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule, n_levels_for
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.steps.compound_ladder import AnyLadder
@@ -291,16 +292,15 @@ MAX_LEVELS = 32
 
 
 class PilotStart(NamedTuple):
-    """The combined local fits, their means (n, D), and places (m, D) where replicas start.
+    """What is known of the target, and places (m, D) where replicas start.
 
-    With a ``choice`` the pilot may end with a mixture as its reference, or begin with one.
+    If it ``uses_fits`` the pilot may end with a mixture as its reference, or begin with one.
     """
 
     path: TemperedPath
-    pooled: GaussianBase
-    modes: FloatArray
+    known: Prepared
     places: FloatArray
-    choice: ReferenceChoice | None = None
+    uses_fits: bool = False
 
 
 class PilotResult(NamedTuple):
@@ -338,13 +338,14 @@ def start_pilot(
     settings: ExplorerSettings, rng: np.random.Generator,
 ) -> Tuner:  # fmt: skip
     """Ladder of a pilot and its tuner, for so many blocks of scans; `betas`, if given, are kept."""
-    path, mixture = start.path, None if start.choice is None else start.choice.at_start
+    path, known, places, uses_fits = start
+    choice = ReferenceChoice(known) if uses_fits else None
     first = make_schedule("geometric", FIRST_LEVELS) if betas is None else betas
-    if mixture is not None:
-        path, first = path.starting_from(mixture), make_schedule("linear", MIXTURE_LEVELS)
-    ladder = Ladder(path, first, start.places, rng, settings=settings)
+    if choice is not None and choice.at_start is not None:
+        path, first = path.starting_from(choice.at_start), make_schedule("linear", MIXTURE_LEVELS)
+    ladder = Ladder(path, first, places, rng, settings=settings)
     return Tuner(
-        ladder, n_steps, start.pooled, len(start.modes), start.choice,
+        ladder, n_steps, known.pooled, len(known.modes), choice,
         max_levels=max(MAX_LEVELS, first.size), adapts_schedule=betas is None,
         adapts_base=adapt_base,
     )  # fmt: skip

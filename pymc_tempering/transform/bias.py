@@ -172,12 +172,12 @@ def run_pilot(
     # scans of a block, and blocks: enough to settle on a base and a schedule, and to know log z
     n_scans, n_tune, n_draws = 32, 150, 100
     with one_blas_thread():
-        found = prepare(density, density.start, shared_generator(rng), report=work.report)
-        pooled, modes = found.pooled, found.modes
+        known = prepare(density, density.start, shared_generator(rng), report=work.report)
         phase = work.add("Pilot run", n_tune + n_draws)
-        path = TemperedPath.from_base(density, base or overdisperse(pooled, len(modes)))
+        wide = base or overdisperse(known.pooled, len(known.modes))
+        path = TemperedPath.from_base(density, wide)
         pilot = start_pilot(
-            PilotStart(path, pooled, modes, modes), betas=None, adapt_base=base is None,
+            PilotStart(path, known, known.modes), betas=None, adapt_base=base is None,
             n_steps=n_tune, settings=Hamiltonian(), rng=rng,
         )  # fmt: skip
         while not pilot.finished:

@@ -142,7 +142,7 @@ def test_plain_pm_sample_shows_fits(cores, seed, monkeypatch, tmp_path):
             step = pm_temper.ParallelTempering(model=model, scans_per_draw=8)
             if cores == 1:
                 # the screen is renewed ten times a second; these fits are faster
-                slow, bar = step._first_base, []
+                slow, bar = step._known, []
 
                 def watched(self):
                     def report(*state):
@@ -151,7 +151,7 @@ def test_plain_pm_sample_shows_fits(cores, seed, monkeypatch, tmp_path):
 
                     return slow(report)
 
-                monkeypatch.setattr(type(step), "_first_base", watched)
+                monkeypatch.setattr(type(step), "_known", watched)
             pm.sample(
                 20, tune=10, step=step, chains=cores, cores=cores, random_seed=seed,
                 compute_convergence_checks=False,

@@ -23,7 +23,7 @@ from pymc_tempering.methods import METHODS
 from pymc_tempering.references.local_runs import DEEP
 from pymc_tempering.references.map_of_draws import map_of_draws
 from pymc_tempering.references.mixture import swap_rejection
-from pymc_tempering.references.prepared import Prepared, Search
+from pymc_tempering.references.prepared import NO_SEARCH, Prepared, Search
 from pymc_tempering.references.quality import COARSE, variance_of_barrier, variance_of_rejection
 from pymc_tempering.results.datatree import label_dimensions, read_statistics
 from pymc_tempering.steps.budget import CHAIN_ERROR, MOST_SCANS
@@ -55,6 +55,12 @@ def fits():
     middle = 0.5 * (np.quantile(z[:, 0], 0.02) + np.quantile(z[:, 0], 0.98))
     sides = [z[z[:, 0] < middle], z[z[:, 0] >= middle]]
     return tuple(GaussianBase.from_draws(side, full=True) for side in sides)
+
+
+def choice_of(fits, shapes=(), *, uses_fits=True, fixed=False, **known):
+    """Choice of a chain whose search found these."""
+    found = Prepared(fits[0], tuple(fits), NO_SEARCH, shapes=tuple(shapes), **known)
+    return ReferenceChoice(found, uses_fits=uses_fits, fixed=fixed)
 
 
 def chain(choice, rng, target=TARGET, wide=WIDE, pooled=WIDE, n_modes=2):
@@ -120,7 +126,7 @@ def test_predictions_grow_with_v_and_tuning():
 
 
 def test_the_mixture_takes_over_where_it_covers(fits, rng):
-    choice = ReferenceChoice(fits, fits)
+    choice = choice_of(fits)
     tuner = chain(choice, rng)
     assert tuner.ladder.mixture is None
     n = tune(tuner, rng)
@@ -138,7 +144,7 @@ def test_the_mixture_takes_over_where_it_covers(fits, rng):
 def test_draws_of_every_round_but_the_last_are_looked_at(fits, rng, monkeypatch):
     shown = []
     monkeypatch.setattr(ReferenceChoice, "look", lambda *args: shown.append(args[2:]))
-    tuner = chain(ReferenceChoice(fits, fits), rng)
+    tuner = chain(choice_of(fits), rng)
     tune(tuner, rng)
     assert len(shown) == len(tuner.lengths) - 1
     for draws, left in shown:
@@ -152,7 +158,7 @@ def test_a_mixture_of_draws_has_to_be_better_by_the_same_draws(new, barrier, rng
     """V .3 of the one in use, of which swaps of a round say .03 or 1.1 by chance."""
     exchanged = Orbit(np.array([[0, 1], [1, 0]]), np.empty((0, 2)))
     target, fit = testing.scaled_normal(dim=2), GaussianBase(np.zeros(2), np.full(2, 0.5))
-    choice = ReferenceChoice((fit,), (fit,), orbit=exchanged)
+    choice = choice_of((fit,), orbit=exchanged)
     ladder = chain(choice, rng, target, fit, fit, 1).ladder
     monkeypatch.setattr(choice, "_on_trial", lambda path, *_: 0.3 if path is ladder.path else new)
     round_ = ended(target.draw(rng, 60), 15, target=target, wide=fit, barrier=barrier)
@@ -164,14 +170,14 @@ def test_a_mixture_of_draws_has_to_be_better_by_the_same_draws(new, barrier, rng
 def test_the_gaussian_stays_where_the_mixture_does_not_cover(fits, rng):
     """Two places, and both at the same one of the modes."""
     beside = GaussianBase(fits[0].mean - 2.0 * fits[0].standard_deviation, fits[0].scale)
-    tuner = chain(ReferenceChoice((fits[0], beside), (fits[0], beside)), rng)
+    tuner = chain(choice_of((fits[0], beside)), rng)
     tune(tuner, rng)
     assert tuner.ladder.mixture is None
 
 
 def test_arrivals_of_several_rounds_count(fits, rng):
     """Eight for two fits, of five and five; also for a chain that goes on in between."""
-    choice = ReferenceChoice(fits, fits)
+    choice = choice_of(fits)
     ladder = chain(choice, rng).ladder
     for n_restarts, taken in ((6, False), (5, False), (9, True)):
         choice = ReferenceChoice.restored(choice.state())
@@ -183,16 +189,16 @@ def test_the_mixture_takes_over_where_the_gaussian_lets_nothing_through(fits, rn
     """Draws of one mode: three arrivals of some 40 say that no more will come, and seven do not."""
     positions = fits[0].draw(rng, 400)
     for n_restarts, taken in ((7, False), (3, True)):
-        choice = ReferenceChoice(fits, fits)
+        choice = choice_of(fits)
         ladder = chain(choice, rng).ladder
         assert choice.end_of_round(ladder, ended(positions, n_restarts), rng) == taken
         assert (ladder.mixture is not None) == taken
     # nothing that such a path says is a second opinion, of whichever modes its draws are
-    choice = ReferenceChoice(fits, fits)
+    choice = choice_of(fits)
     assert choice.end_of_round(chain(choice, rng).ladder, ended(TARGET.draw(rng, 400), 3), rng)
     assert np.isnan(choice.second_opinion).all()
     # where fits do not cover the draws it stays
-    choice = ReferenceChoice(fits, fits)
+    choice = choice_of(fits)
     beside = ended(positions + 30.0 * fits[0].standard_deviation, 3)
     assert not choice.end_of_round(chain(choice, rng).ladder, beside, rng)
 
@@ -208,7 +214,7 @@ def test_a_short_round_without_arrivals_is_not_blocked(rng):
 def test_what_fits_leave_uncovered_has_a_component_from_the_start(n_there, n_fits, fits, rng):
     """A twentieth or more; where it is beyond a tenth the Gaussian stays."""
     there = fits[0].draw(rng, n_there) + 30.0 * fits[0].standard_deviation
-    choice = ReferenceChoice(fits, fits)
+    choice = choice_of(fits)
     draws = np.concatenate([TARGET.draw(rng, 400 - n_there), there])
     choice.end_of_round(chain(choice, rng).ladder, ended(draws, 60), rng)
     assert len(choice.first.fits) == n_fits
@@ -219,7 +225,7 @@ def test_tuning_may_end_where_fits_do_not_cover(rng):
     elsewhere = [GaussianBase.from_moments(TARGET.mean + d, 0.1 * TARGET.cov) for d in (8.0, 16.0)]
     whole = GaussianBase.from_moments(TARGET.mean, TARGET.cov)
     for n_restarts, settled in ((9, False), (10, True)):
-        choice = ReferenceChoice(elsewhere, elsewhere)
+        choice = choice_of(elsewhere)
         # of a Gaussian, which no map fits better
         last = ended(whole.draw(rng, 200), n_restarts)
         assert not choice.end_of_round(chain(choice, rng).ladder, last, rng)
@@ -229,7 +235,7 @@ def test_tuning_may_end_where_fits_do_not_cover(rng):
 def test_the_gaussian_comes_back_where_the_mixture_promised_too_much(rng):
     """One fit is where a chain starts, far too narrow here."""
     narrow = GaussianBase.from_moments(TARGET.mean + 2.0, 1e-4 * TARGET.cov)
-    choice = ReferenceChoice((narrow,), (narrow,))
+    choice = choice_of((narrow,))
     tuner = chain(choice, rng)
     assert tuner.ladder.mixture is not None
     tune(tuner, rng)
@@ -246,7 +252,7 @@ def test_the_mixture_goes_where_the_gaussian_would_take_less(barrier, before, st
 
     But not for a Gaussian to which no swap leads.
     """
-    choice = ReferenceChoice(fits, fits)
+    choice = choice_of(fits)
     ladder = chain(choice, rng).ladder
     choice.gaussian_variance = variance_of_barrier(before)
     ladder.change_mixture(choice.first)
@@ -262,7 +268,7 @@ def test_the_mixture_goes_where_the_gaussian_would_take_less(barrier, before, st
 def test_the_fit_of_one_place_stays_though_it_is_coarse(apart, one_holds_all, before, stays, rng):
     """Or the one that holds all. It is no piece of a mode, but goes where the Gaussian is less."""
     fits = [GaussianBase.from_moments(TARGET.mean + off, TARGET.cov) for off in {0.0, apart}]
-    choice = ReferenceChoice(fits, fits, one_holds_all=one_holds_all)
+    choice = choice_of(fits, one_holds_all=one_holds_all)
     assert (choice.at_start is not None) == (apart == 0.0 or one_holds_all)
     ladder = chain(choice, rng).ladder
     choice.gaussian_variance = variance_of_barrier(before)
@@ -274,7 +280,7 @@ def test_the_fit_of_one_place_stays_though_it_is_coarse(apart, one_holds_all, be
 
 @pytest.mark.parametrize("fixed", [False, True])
 def test_a_reference_that_was_given_stays(fixed, fits, rng):
-    choice = ReferenceChoice(fits, fits, fixed=True) if fixed else ReferenceChoice(fits)
+    choice = choice_of(fits, uses_fits=fixed, fixed=fixed)
     tuner = chain(choice, rng)
     tune(tuner, rng)
     assert (tuner.ladder.mixture is not None) == fixed
@@ -325,7 +331,7 @@ def test_draws_of_the_gaussian_give_a_map_and_log_z_is_right(rng):
     Of 30 chains 29 find one, and the others stay with the Gaussian: three in a row once in 27,000.
     """
     for _ in range(3):
-        tuner = banana_chain(ReferenceChoice((FIT,), (FIT,), needs_levels=True), rng)
+        tuner = banana_chain(choice_of((FIT,), needs_levels=True), rng)
         assert tuner.ladder.mixture is None
         n = tune(tuner, rng)
         if tuner.ladder.mixture is not None:
@@ -341,7 +347,7 @@ def test_draws_of_the_gaussian_give_a_map_and_log_z_is_right(rng):
 
 
 def test_a_map_of_the_search_is_the_reference_from_the_start(shape, rng):
-    choice = ReferenceChoice((FIT,), (shape,))
+    choice = choice_of((FIT,), (shape,))
     tuner = banana_chain(choice, rng)
     assert tuner.ladder.mixture is choice.first
     tune(tuner, rng)
@@ -351,7 +357,7 @@ def test_a_map_of_the_search_is_the_reference_from_the_start(shape, rng):
 
 @pytest.mark.parametrize(("n", "is_new"), [(120, False), (900, True)])
 def test_few_draws_leave_a_map_as_it_is(n, is_new, rng):
-    choice = ReferenceChoice((FIT,), (FIT,), needs_levels=True)
+    choice = choice_of((FIT,), needs_levels=True)
     ladder = banana_chain(choice, rng).ladder
     assert choice.end_of_round(ladder, of_banana(rng), rng)
     before = ladder.mixture.digest
@@ -368,20 +374,20 @@ def test_one_map_takes_the_place_of_pieces_of_a_valley(rng):
         GaussianBase(z[np.abs(z[:, 0] - x).argmin()], np.full(2, 0.1), -3.0 - k)
         for k, x in enumerate(at)
     ]
-    choice = ReferenceChoice(pieces, pieces)
+    choice = choice_of(pieces)
     ladder = banana_chain(choice, rng).ladder
     assert choice.end_of_round(ladder, of_banana(rng, draws=z), rng)
     assert len(ladder.mixture.fits) == 1
     assert ladder.mixture.has_map
     elsewhere = [*pieces, GaussianBase(BANANA.mean + 200.0, np.full(2, 0.1), -3.0)]
-    choice = ReferenceChoice(elsewhere, elsewhere)
+    choice = choice_of(elsewhere)
     ladder = banana_chain(choice, rng).ladder
     choice.end_of_round(ladder, of_banana(rng, draws=z), rng)
     assert ladder.mixture is None or len(ladder.mixture.fits) > 1
 
 
 def test_a_chain_returns_to_the_gaussian_and_maps_again_but_not_for_ever(shape, rng):
-    choice = ReferenceChoice((FIT,), (shape,))
+    choice = choice_of((FIT,), (shape,))
     ladder = banana_chain(choice, rng).ladder
     for n_returns in (1, 2, 3):
         assert ladder.mixture is not None
@@ -398,7 +404,7 @@ def test_a_chain_returns_to_the_gaussian_and_maps_again_but_not_for_ever(shape, 
 def test_a_map_that_needs_levels_stays_while_the_gaussian_would_need_more(shape, rng):
     """That of the Gaussian, which was never in use, is found by a trial: about 2 here."""
     for barrier, stays in ((0.7, True), (1.2, True), (9.0, False)):
-        choice = ReferenceChoice((FIT,), (shape,), needs_levels=True)
+        choice = choice_of((FIT,), (shape,), needs_levels=True)
         ladder = banana_chain(choice, rng).ladder
         choice.end_of_round(ladder, of_banana(rng, barrier=barrier), rng)
         assert (ladder.mixture is not None) == stays
@@ -407,7 +413,7 @@ def test_a_map_that_needs_levels_stays_while_the_gaussian_would_need_more(shape,
 
 def test_a_gaussian_that_lacks_a_mode_has_no_second_opinion(fits, rng):
     for draws, has_one in ((TARGET.draw(rng, 400), True), (fits[0].draw(rng, 400), False)):
-        choice = ReferenceChoice(fits, fits)
+        choice = choice_of(fits)
         assert choice.end_of_round(chain(choice, rng).ladder, ended(draws, 60, barrier=4.0), rng)
         assert np.isfinite(choice.second_opinion).all() == has_one
 

@@ -6,6 +6,7 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.methods import METHODS, load
+from pymc_tempering.references.prepared import NO_SEARCH, Prepared
 from pymc_tempering.steps import common
 from pymc_tempering.testing import asymmetric_bimodal
 
@@ -34,14 +35,14 @@ def fits(monkeypatch):
 @pytest.fixture
 def used(monkeypatch):
     """Modes that every chain of any step started from."""
-    seen, real = [], common.TemperedStep._first_base
+    seen, real = [], common.TemperedStep._known
 
     def noted(self, report=None):
-        base, pooled, modes = real(self, report)
-        seen.append(modes)
-        return base, pooled, modes
+        known = real(self, report)
+        seen.append(known.modes)
+        return known
 
-    monkeypatch.setattr(common.TemperedStep, "_first_base", noted)
+    monkeypatch.setattr(common.TemperedStep, "_known", noted)
     return seen
 
 
@@ -102,11 +103,12 @@ GIVEN = np.array([-7.25, 4.5])
 PLACES = np.array([[3.0, -0.5], [-3.0, 1.0], [1.0, 1.0], [0.5, -2.0], [-1.0, 0.25]])
 
 
-def started(row, model, point, monkeypatch, *, n_modes=2, n_tune=20):
+def started(row, model, point, *, n_modes=2, n_tune=20):
     """A chain of a step just before its first scan, without the cost of local fits."""
     step = load(row.step)(model=model, scans_per_draw=2)
     modes, pooled = PLACES[:n_modes], pm_temper.GaussianBase(np.zeros(2), np.full(2, 4.0))
-    monkeypatch.setattr(step, "_first_base", lambda: (pooled, pooled, modes))
+    fits = tuple(pm_temper.GaussianBase(mode, np.ones(2)) for mode in modes)
+    step._found = common.Found(Prepared(pooled, fits, NO_SEARCH))
     step.setup_chain(np.random.default_rng(1), n_tune, 5)
     step._start_chain(point)
     return step, modes
@@ -114,32 +116,32 @@ def started(row, model, point, monkeypatch, *, n_modes=2, n_tune=20):
 
 @pytest.mark.parametrize("n_modes", [1, 2, 4, 5])
 @pytest.mark.parametrize("row", STEPS, ids=lambda row: row.name)
-def test_a_given_start_is_that_of_the_replica_at_the_target(row, n_modes, model, monkeypatch):
+def test_a_given_start_is_that_of_the_replica_at_the_target(row, n_modes, model):
     """However many modes there are; without one, a mode is."""
-    step, _ = started(row, model, {"x": GIVEN}, monkeypatch, n_modes=n_modes)
+    step, _ = started(row, model, {"x": GIVEN}, n_modes=n_modes)
     np.testing.assert_allclose(ladder_of(step).target_position, GIVEN)
-    step, modes = started(row, model, model.initial_point(), monkeypatch, n_modes=n_modes)
+    step, modes = started(row, model, model.initial_point(), n_modes=n_modes)
     # parallel tempering takes the best, and a pilot the one that its pair does not start from
     expected = modes[0] if row.name == "pt" else modes[-1]
     np.testing.assert_allclose(ladder_of(step).target_position, expected)
 
 
 @pytest.mark.parametrize("name", ["gibbs_ct", "st"])
-def test_without_tuning_a_given_start_is_that_of_the_tempered_replica(name, model, monkeypatch):
-    step, modes = started(METHODS[name], model, {"x": GIVEN}, monkeypatch, n_tune=0)
+def test_without_tuning_a_given_start_is_that_of_the_tempered_replica(name, model):
+    step, modes = started(METHODS[name], model, {"x": GIVEN}, n_tune=0)
     pair = step._pair
     z, y = pair.coordinates.from_base(pair.u[pair.holder[:2]])
     np.testing.assert_allclose(z, GIVEN)
     np.testing.assert_allclose(y, modes[0])
 
 
-def test_without_tuning_annealing_begins_at_a_given_start(model, monkeypatch):
-    step, _ = started(METHODS["hais"], model, {"x": GIVEN}, monkeypatch, n_tune=0)
+def test_without_tuning_annealing_begins_at_a_given_start(model):
+    step, _ = started(METHODS["hais"], model, {"x": GIVEN}, n_tune=0)
     np.testing.assert_allclose(step._annealer.target_position, GIVEN)
 
 
-def test_a_start_of_zero_density_is_no_place(model, monkeypatch):
-    step, modes = started(METHODS["pt"], model, {"x": GIVEN}, monkeypatch)
+def test_a_start_of_zero_density_is_no_place(model):
+    step, modes = started(METHODS["pt"], model, {"x": GIVEN})
     outside = {"x": np.array([np.inf, 0.0])}
     np.testing.assert_array_equal(step._places(modes, outside), modes)
 

@@ -7,6 +7,7 @@ from densities import toy
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.references.curvature import curvature_at
 from pymc_tempering.references.local import LocalFit, poorly_fitted_modes
+from pymc_tempering.references.prepared import NO_SEARCH, Prepared
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.visits import MOST_GRADIENTS, N_LOOKED_AT, Visits, not_visited
@@ -75,7 +76,8 @@ def test_draws_in_a_mode_are_seen_however_it_is_bent(mapped, rng):
 
 def test_a_missed_mode_keeps_the_mixture_away(mapped, rng):
     fits = [mapped, GaussianBase(LIGHT, np.ones(DIM))]
-    choice = ReferenceChoice(fits, fits, [mapped])
+    found = Prepared(mapped, tuple(fits), NO_SEARCH, poorly_fitted=(mapped,))
+    choice = ReferenceChoice(found)
     choice.look(TARGET, draws(rng, 0, 50))
     assert choice.n_missed == 0  # so short a round says nothing
     choice.look(TARGET, draws(rng, 0, 400))
