@@ -38,14 +38,14 @@ class PriorDraws:
         self._names = [model.rvs_to_values[rv].name for rv in model.free_RVs]
         try:
             self._draw = _compile_draws(model)
-            self.checked = self(256, np.random.default_rng(0))
+            self.checked = self.draw(256, np.random.default_rng(0))
         except (NotImplementedError, ModelError, TypeError, ValueError) as error:
             raise _refusal(str(error).strip()) from error
         except Exception as error:  # `random=` of a user's own distribution raises what it likes
             raise _refusal(f"drawing from it raised {type(error).__name__}: {error}.") from error
         self._check(self.checked)
 
-    def __call__(self, n: int, rng: np.random.Generator) -> FloatArray:
+    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Independent draws ``z``, shape (n, D); nan where a transform has none."""
         reseed(self._draw, int(rng.integers(2**63)))
         draws = np.empty((n, self._points.dim))
@@ -92,10 +92,6 @@ class PriorReference(PriorDraws):
     def address(self) -> int:
         """Address of the log prior density of ``z`` with its gradient."""
         return self._density.address
-
-    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """Independent draws ``z`` from the prior, shape (n, D); nan where a transform has none."""
-        return self(n, rng)
 
 
 def _refusal(reason: str) -> BaseError:

@@ -158,7 +158,7 @@ class PriorPath:
     """From the prior of a model to its posterior."""
 
     target: PoweredModel
-    draws: PriorDraws
+    prior: PriorDraws
 
     @property
     def dim(self) -> int:
@@ -259,7 +259,7 @@ class CompoundLadder(Stateful):
 
     def _place(self, row: int, start: FloatArray, rng: np.random.Generator) -> None:
         """Put a replica at a draw from the prior that has a likelihood, or at the start."""
-        for z in self.path.draws(MAX_START_DRAWS, rng):
+        for z in self.path.prior.draw(MAX_START_DRAWS, rng):
             self._put(row, z)
             if np.isfinite(self.log_target[row]):
                 return
@@ -292,7 +292,7 @@ class CompoundLadder(Stateful):
         n, counts = self.n_levels, new_counts(self.n_levels)
         delta, swap_sums, acceptance_sums = np.empty((n_scans, n)), np.zeros(n - 1), np.zeros(n)
         positions = np.empty((n_scans if keep_positions else 0, self.path.dim))
-        for scan, draw in enumerate(self.path.draws(n_scans, rng)):
+        for scan, draw in enumerate(self.path.prior.draw(n_scans, rng)):
             ordered = self.delta[self.replica_at]
             gaps = zip(np.diff(self.betas), ordered[:-1], ordered[1:], strict=True)
             swap_sums += [swap_probability(gap, low, high) for gap, low, high in gaps]
