@@ -43,7 +43,7 @@ from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.steps.visits import Visits
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["TemperedStep", "TemperedStepState"]
+__all__ = ["TemperedStep"]
 
 
 class Found(NamedTuple):
@@ -76,8 +76,9 @@ class CurrentChain(Stateful):
 class TemperedStepState(StepMethodState):
     """State that all tempered steps share; ``chain`` holds everything that changes."""
 
+    name: str = field(metadata={"frozen": True})
     dim: int = field(metadata={"frozen": True})
-    scans_per_draw: int = field(metadata={"frozen": True})
+    sizes: dict[str, int] = field(metadata={"frozen": True})
     tune: bool
     chain: dict[str, Any] | None
 
@@ -129,7 +130,8 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._found: Found | None = None
         self._current = CurrentChain(Account(), self.default_tune_steps)
         self._reset_chain()
-        self._recorder = Recorder(self.method, {"scan": self.scans_per_draw, **sizes})
+        self.sizes = {"scan": self.scans_per_draw, **sizes}
+        self._recorder = Recorder(self.method, self.sizes)
         self.stats_dtypes_shapes = self._recorder.dtypes_shapes
         self.stats_dtypes = [{n: dtype for n, (dtype, _) in self.stats_dtypes_shapes.items()}]
 

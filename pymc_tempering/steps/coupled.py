@@ -1,10 +1,9 @@
 """What continuous and simulated tempering share as PyMC steps: the pilot, the pair, the target."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.engine.ensembles.pair import PairRecord, TemperedPair
 from pymc_tempering.engine.ensembles.pair_scans import Bias
@@ -20,7 +19,7 @@ from pymc_tempering.schedule.weights import (
 )
 from pymc_tempering.steps.arguments import Requested
 from pymc_tempering.steps.budget import BESIDE_SCANS, LEAST_SCANS, block_within
-from pymc_tempering.steps.common import TemperedStep, TemperedStepState
+from pymc_tempering.steps.common import TemperedStep
 from pymc_tempering.steps.tuning import (
     MAX_LEVELS,
     PilotResult,
@@ -54,13 +53,6 @@ class PairRequested(Requested):
     level_update: int = 0
 
 
-@dataclass_state
-class CoupledStepState(TemperedStepState):
-    """State of the steps that carry a target replica."""
-
-    n_entries: int = field(metadata={"frozen": True})
-
-
 class CoupledStep(TemperedStep):
     """Base class of the steps with one tempered replica z and one replica y at beta = 1.
 
@@ -69,16 +61,10 @@ class CoupledStep(TemperedStep):
     log z(beta). The second half adapts bias and step sizes of the pair itself.
     """
 
-    _state_class = CoupledStepState
     _requested: PairRequested
     _scans: staticmethod
     """Compiled scans of the pair."""
     _has_knots: bool  # the bias is linear between knots; else it is one number for each level
-
-    @property
-    def n_entries(self) -> int:
-        """Knots or levels at most."""
-        return self._requested.n_entries
 
     # What a subclass says
 

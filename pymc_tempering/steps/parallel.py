@@ -1,12 +1,11 @@
 """Parallel tempering as a PyMC step method."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
@@ -22,7 +21,7 @@ from pymc_tempering.references.posterior import PosteriorDraws
 from pymc_tempering.schedule.grid import check_levels, make_schedule
 from pymc_tempering.steps.arguments import Requested, explorer_settings
 from pymc_tempering.steps.budget import MOST_SCANS, ScanPlan
-from pymc_tempering.steps.common import TemperedStep, TemperedStepState
+from pymc_tempering.steps.common import TemperedStep
 from pymc_tempering.steps.compound_ladder import AnyLadder
 from pymc_tempering.steps.ladder_run import LadderRun
 from pymc_tempering.steps.reference import ReferenceChoice
@@ -49,13 +48,6 @@ class LadderRequested(Requested):
     swap_scheme: int
     adapts_scans: bool
     keeps_mixture: bool
-
-
-@dataclass_state
-class ParallelTemperingState(TemperedStepState):
-    """State of :class:`ParallelTempering`."""
-
-    n_levels: int = field(metadata={"frozen": True})
 
 
 class ParallelTempering(TemperedStep):
@@ -149,7 +141,6 @@ class ParallelTempering(TemperedStep):
     name = "parallel_tempering"
     method = "pt"
     default_tune_steps = 130
-    _state_class = ParallelTemperingState
     _requested: LadderRequested
     _looks_in_tuning = True  # to choose by what it sees
     _pools_fits = True  # whether local fits weigh against draws, in the base that tuning refines
