@@ -14,7 +14,7 @@ from pymc_tempering.checkpoint.description import differences
 from pymc_tempering.checkpoint.files import DamagedFileError, read_tree, write_tree
 from pymc_tempering.checkpoint.store import Folder
 from pymc_tempering.errors import DataError, OutputError
-from pymc_tempering.results.files import PARTIAL, write_whole
+from pymc_tempering.results.files import write_whole
 
 __all__ = ["BlockFolder", "write_block"]
 
@@ -44,17 +44,13 @@ class BlockFolder(Folder):
 
         Where it is of another call, a DataError says what differs.
         """
-        if self._about:
-            found = differences(self._about["run"], run)
-            if found:
-                raise DataError(
-                    f"The results in {self.folder} are of another call: {'; '.join(found)}. Call "
-                    "as when it was started, or give another path."
-                )
-            for part in self.folder.glob(PARTIAL):
-                part.unlink(missing_ok=True)
-            return
-        self._describe(run)
+        if not self._about:
+            self._describe(run)
+        elif found := differences(self._about["run"], run):
+            raise DataError(
+                f"The results in {self.folder} are of another call: {'; '.join(found)}. Call as "
+                "when it was started, or give another path."
+            )
 
     def read(self, number: int) -> Any:
         """What a block came to; None where it has not been finished, or its file is damaged."""

@@ -133,6 +133,9 @@ class Folder:
 
     def _opened(self) -> dict[str, Any]:
         """Read what the folder says of the call that it is of; empty for a new one."""
+        for part in self.folder.glob(PARTIAL):
+            # of a process that was killed
+            part.unlink(missing_ok=True)
         path = self.folder / _ABOUT
         if not path.exists():
             return {}
@@ -192,9 +195,6 @@ class Store(Folder):
         self.random_seed = random_seed
 
     def _opened(self) -> dict[str, Any]:
-        for part in self.folder.glob(PARTIAL):
-            # of a process that was killed before its chains
-            part.unlink(missing_ok=True)
         about = super()._opened()
         for file in self.folder.rglob("*.npz"):
             refuse_objects(file)
