@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numba
 
@@ -136,16 +136,6 @@ def _collect_afterwards(function: Any) -> None:
     function.compile = compile_whole
 
 
-@overload
-def compiled(function: Callable[..., Any], /) -> Any: ...
-
-
-@overload
-def compiled(
-    *, borrows: bool = False, apart: bool = False, inside: bool = False, **options: Any
-) -> Callable[[Callable[..., Any]], Any]: ...
-
-
 def compiled(
     function: Callable[..., Any] | None = None,
     /,
@@ -154,7 +144,7 @@ def compiled(
     apart: bool = False,
     inside: bool = False,
     **options: Any,
-) -> Any:
+) -> Callable[..., Any]:
     """Compile a function with numba, without the interpreter's lock, and keep it on disk.
 
     A function that ``borrows`` only reads and writes arrays that it was given, and neither makes
