@@ -110,7 +110,6 @@ class DiscreteTempering(PriorTempering):
     """
 
     name = "discrete_tempering"
-    _pools_fits = False  # units of the prior are no weight against draws
 
     def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
         self,

@@ -143,7 +143,6 @@ class ParallelTempering(TemperedStep):
     default_tune_steps = 130
     _requested: LadderRequested
     _looks_in_tuning = True  # to choose by what it sees
-    _pools_fits = True  # whether local fits weigh against draws, in the base that tuning refines
 
     def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
         self,
@@ -234,12 +233,12 @@ class ParallelTempering(TemperedStep):
         # where the user names no place, the best mode is at beta = 1
         ladder = self._new_ladder(path, betas, self._places(modes[::-1], point))
         n_steps = self._current.n_tune if self.tune else 0
-        pooled_counts = pooled if self._pools_fits else None
         # copies are modes to get to, but alike
         n_modes = len(modes) if choice.orbit is None else max(len(modes), 2)
         tuner = Tuner(
-            ladder, n_steps, pooled_counts, n_modes, choice, max_levels=self.n_levels,
-            adapts_schedule=self._requested.betas is None, adapts_base=self._requested.adapt_base,
+            ladder, n_steps, pooled if self.searches else None, n_modes, choice,
+            max_levels=self.n_levels, adapts_schedule=self._requested.betas is None,
+            adapts_base=self._requested.adapt_base,
         )  # fmt: skip
         if self._source.base is None or self._requested.adapt_base:
             out_of_reach = 0
