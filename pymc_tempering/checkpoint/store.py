@@ -158,7 +158,6 @@ class Folder:
         return dict(about)
 
     def _describe(self, run: Mapping[str, Any]) -> None:
-        """Write which call the folder is of."""
         about = {"kind": self.kind, "format": self.format, "run": run}
         text = json.dumps(about, indent=1)
         try:

@@ -162,7 +162,6 @@ def bar_ladder(delta: ArrayLike, betas: ArrayLike) -> LadderEstimate:
 
 
 def _pairs(delta: FloatArray, betas: FloatArray) -> list[BarEstimate]:
-    """Estimates of all pairs of neighbouring levels."""
     return [bar(s * delta[:, k], -s * delta[:, k + 1]) for k, s in enumerate(np.diff(betas))]
 
 

@@ -48,7 +48,6 @@ def _density_of_map(  # noqa: PLR0913 - arrays and their sizes, one by one
 
 @cache
 def _c_function(signature: Any, function: Callable[..., float]) -> Any:
-    """Compile a C function once, and keep it on disk."""
     return numba.cfunc(signature, cache=True)(function)
 
 

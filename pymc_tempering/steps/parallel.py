@@ -255,7 +255,6 @@ class ParallelTempering(TemperedStep):
             self._settle(self._run)
 
     def _settle(self, run: LadderRun) -> None:
-        """Fix the scans of a draw."""
         tuner = run.tuner
         variance = tuner.scan_variance if tuner.finished else np.nan
         run.n_scans_requested, run.n_scans = self._scans.settled(

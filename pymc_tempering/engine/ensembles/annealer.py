@@ -155,7 +155,6 @@ class Annealer(Ensemble):
         return Particles(log_weights, self.coordinates.from_base(ends), *reported)
 
     def _reported(self, tally: AnnealingTally, n_runs: int) -> tuple[FloatArray, dict[str, int]]:
-        """Acceptance rates, and counts."""
         rates = tally.acceptance_sums / max(int(n_runs), 1)
         rates[0] = np.nan
         return rates, self._counted(tally.counts)
