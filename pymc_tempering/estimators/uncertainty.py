@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 from pymc_tempering.errors import DataError
 from pymc_tempering.types import FloatArray
 
-__all__ = ["StandardError", "block_standard_error", "chain_standard_errors", "log_z_standard_error",
-           "pooled_series"]  # fmt: skip
+__all__ = ["StandardError", "chain_standard_errors", "log_z_standard_error", "pooled_series"]
 
 
 class StandardError(NamedTuple):
@@ -139,54 +138,3 @@ def chain_standard_errors(influences: Sequence[FloatArray] | FloatArray) -> Floa
     Chains whose log Z differ by many of these have not seen the same distribution.
     """
     return np.array([log_z_standard_error(0.0, [influence]).se for influence in influences])
-
-
-def block_standard_error(
-    log_z_per_chain: ArrayLike,
-    influences: Sequence[FloatArray] | FloatArray,
-    n_blocks: int | None = None,
-) -> StandardError:
-    """Return the standard error from means over blocks of whole scans, as an independent check.
-
-    Parameters
-    ----------
-    log_z_per_chain, influences
-        As for `log_z_standard_error`.
-    n_blocks : int, optional
-        Blocks per chain. The default ``n_scans ** (1 / 3)``, at least 2, makes blocks long:
-        blocks shorter than the autocorrelation time understate the error.
-
-    Returns
-    -------
-    StandardError
-        Blocks are treated as independent, so ``df`` is their number minus one and ``ess`` the
-        number of independent scans that would give the same error.
-
-    Raises
-    ------
-    DataError
-        If `n_blocks` is below 1 or above the number of scans.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(1)
-    >>> error = block_standard_error(np.zeros(4), rng.normal(size=(4, 1000)))
-    >>> error.df
-    39.0
-    """
-    series = pooled_series(log_z_per_chain, influences)
-    n_chains, n_scans = series.shape
-    if n_blocks is None:
-        n_blocks = min(n_scans, max(2, round(n_scans ** (1 / 3))))
-    if not 1 <= n_blocks <= n_scans:
-        raise DataError(
-            f"n_blocks is {n_blocks}; expected 1 to {n_scans}, the number of scans. Leave it out "
-            "for blocks that grow with the run."
-        )
-    if n_chains * n_blocks < 2 or not np.isfinite(series).all():
-        return StandardError(np.nan, np.nan, np.nan)
-    means = np.stack([_block_means(row, n_blocks) for row in series])
-    se = float(means.std(ddof=1) / np.sqrt(means.size))
-    variance = series.var(ddof=1)
-    ess = float(variance / se**2) if se > 0 else float(series.size)
-    return StandardError(se, float(means.size - 1) if se > 0 else np.inf, ess)

@@ -34,8 +34,6 @@ def test_error_of_an_autocorrelated_series(rng, phi):
     error = uncertainty.log_z_standard_error(log_z - 1e4, influence)
     assert error.se == pytest.approx(expected, rel=0.45)
     assert error.ess <= 16_000
-    block = uncertainty.block_standard_error(log_z, influence)
-    assert block.se == pytest.approx(expected, rel=0.45)
     own = uncertainty.chain_standard_errors(influence)
     np.testing.assert_allclose(own, 2 * expected, rtol=0.7)
 
@@ -102,8 +100,6 @@ def test_limits():
     # finite, but not their squares
     huge = np.append(np.zeros(49), 1e200)
     assert np.isnan(uncertainty.log_z_standard_error([1.0], [huge]).se)
-    assert np.isnan(uncertainty.block_standard_error([1.0, -np.inf], np.zeros((2, 50))).se)
-    assert np.isnan(uncertainty.block_standard_error([1.0], np.zeros((1, 1))).se)
 
 
 def test_mismatched_input_is_refused():
@@ -111,5 +107,3 @@ def test_mismatched_input_is_refused():
         uncertainty.log_z_standard_error([1.0, 2.0], np.zeros((3, 10)))
     with pytest.raises(DataError, match="non-empty"):
         uncertainty.log_z_standard_error([1.0], [np.zeros(0)])
-    with pytest.raises(DataError, match="n_blocks is 11"):
-        uncertainty.block_standard_error([1.0], np.zeros((1, 10)), n_blocks=11)
