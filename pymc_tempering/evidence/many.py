@@ -304,7 +304,7 @@ def _variables(
     if var_names is None:
         var_names = free if given.lengths else free + others
     check_names("`var_names` of sample_many", var_names, free + others)
-    if given.lengths and (wrong := given.following(var_names)):
+    if wrong := given.differing(var_names):
         raise OptionError(
             f"Draws of {wrong} have different shapes in different data sets; leave them out of "
             "`var_names`."

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,10 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.model.freeze import freeze
+from pymc_tempering.model.graph import interpreted
 from pymc_tempering.model.open_data import exact_array, value_of, with_observed
 from pymc_tempering.options import did_you_mean
+from pymc_tempering.private.of_pymc import constant_values
 from pymc_tempering.private.of_pytensor import with_types_of
 
 __all__ = ["DIM", "ManyData", "read_data"]
@@ -48,16 +51,22 @@ class ManyData:
         """The first data set."""
         return {name: rows[0] for name, rows in self.values.items()}
 
-    def following(self, names: Sequence[str]) -> list[str]:
-        """Of these variables, those whose shapes differ between the first data sets that do."""
-        shapes = [tuple(v[i].shape for v in self.values.values()) for i in range(self.n)]
-        found = []
-        for row in (next((i for i, of in enumerate(shapes) if of != shapes[0]), 0), 0):
+    def differing(self, names: Sequence[str]) -> list[str]:
+        """Of these variables, those whose shapes differ between data sets."""
+        graphs = self.model.replace_rvs_by_values([self.model[name] for name in names])
+        shapes = {n: g.shape for n, g in zip(names, graphs, strict=True)}
+        shapes = {n: of for n, of in shapes.items() if constant_values([*of]) is None}
+        point, found = self.model.initial_point(random_seed=0), []
+        inputs = self.model.value_vars
+        function = interpreted(inputs, [*shapes.values()], on_unused_input="ignore")
+        for i in reversed(range(self.n)):
             for name, values in self.values.items():
-                self.model[self.inputs[name]].set_value(values[row])
-            frozen = freeze(self.model, discrete=True)
-            found.append({name: frozen[name].type.shape for name in names})
-        return [name for name in names if found[0][name] != found[1][name]]
+                self.model[self.inputs[name]].set_value(values[i])
+            # data that do not go together fail by name later
+            with suppress(ValueError, IndexError):
+                found.append([tuple(shape) for shape in function(**point)])
+        columns = zip(shapes, zip(*found, strict=True), strict=False)
+        return [name for name, column in columns if len(set(column)) > 1]
 
     def digest(self) -> str:
         """Digest of all of them."""

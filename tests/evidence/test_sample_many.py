@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from scipy import stats
@@ -195,4 +196,24 @@ def test_variables_that_cannot_be_put_together_are_refused_before_sampling(monke
     with pytest.raises(OptionError, match=r"\['mean'\] have different shapes"):
         sample_many(model, data, var_names=["mean"], progressbar=False)
     with pytest.raises(OptionError, match=r"\['x'\] have a dim 'dataset'"):
+        sample_many(model, data, progressbar=False)
+
+
+@pytest.mark.parametrize("name", ["counted", "picked", "observed"])
+def test_shapes_that_follow_values_are_refused_before_sampling(name, monkeypatch):
+    with pm.Model() as model:
+        x = pm.Normal("x", 0.0, 1.0, shape=3)
+        n, used = pm.Data("n", 2), pm.Data("used", [1, 0, 1])
+        y = pm.Poisson("y", pt.exp(x + n * used), observed=np.zeros(3, dtype=int))
+        shapes = {"counted": pt.arange(n), "picked": used.nonzero()[0], "observed": pt.arange(y[0])}
+        pm.Deterministic("follows", x.sum() * shapes[name])
+    data = {
+        "n": np.array([2, 2, 3]), "used": np.array([[1, 0, 1], [1, 1, 0], [1, 1, 1]]),
+        "y": np.array([[1, 2, 3], [1, 0, 0], [2, 0, 0]]),
+    }  # fmt: skip
+    same = {key: values[:2] for key, values in data.items()}
+    found = sample_many(model, same, draws=10, random_seed=1, progressbar=False)
+    assert found["posterior"]["follows"].shape[:3] == (1, 10, 2)
+    monkeypatch.setattr(many_worker, "OpenDensity", None)
+    with pytest.raises(OptionError, match=r"\['follows'\] have different shapes"):
         sample_many(model, data, progressbar=False)
