@@ -123,7 +123,8 @@ def reference_at(many: Many, data: Mapping[str, np.ndarray], dim: int) -> Gaussi
     if not callable(many.reference):
         return None
     try:
-        given = many.reference(data)
+        # it may write into them, as to standardise
+        given = many.reference({name: np.array(values) for name, values in data.items()})
     except Exception as error:
         raise BaseError(
             f"The function `reference` raised {type(error).__name__}: {error}"

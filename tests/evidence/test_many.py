@@ -374,6 +374,16 @@ def test_an_encoder_says_where_the_posterior_is(seed, rng):
     assert (wrong.dataset["gradients"] > 800).all()
     assert (wrong.dataset["how"] == "importance").all()
     assert np.abs(scores(wrong, exact)).max() < 4.5
+
+    def writing(data):
+        given = encoder(data)
+        data["y"] -= data["y"].mean()
+        return given
+
+    np.testing.assert_array_equal(
+        estimated(model, data, seed, reference=writing).dataset["log_marginal_likelihood"],
+        right.dataset["log_marginal_likelihood"],
+    )
     for function, message in (
         (lambda data: data["z"], "raised KeyError"),
         (lambda data: 3.0, "returned 3.0"),
