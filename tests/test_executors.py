@@ -146,11 +146,11 @@ def test_after_ctrl_c_workers_begin_nothing(tmp_path):
 
 
 def test_a_task_that_is_lost_twice_is_named():
-    first, second = run_tasks(1, dies_at, [(0, 1), (1, 1)])
-    # the pool is lost with the worker, and with it what had not ended
+    first, second, third = run_tasks(1, dies_at, [(0, 1), (1, 1), (2, 1)])
     assert isinstance(second, Lost)
     assert "BrokenProcessPool" in second.why
-    assert first == 0
+    # the pool is lost with the worker, and with it what had not ended
+    assert (first, third) == (0, 2)
 
 
 def dies_or_waits(dies):

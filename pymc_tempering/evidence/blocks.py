@@ -139,7 +139,7 @@ def estimate_blocks(
     failures = {block.number: STOPPED for block in left}
     for block, result in zip(left, results, strict=True):
         if isinstance(result, Lost):
-            failures[block.number] = f"The worker of its block ended, twice: {result.why}"
+            failures[block.number] = f"The worker of its block was lost, twice: {result.why}"
         elif result is not None:
             found[block.number] = result
     if STOPPED in failures.values() and not any(done.outcomes for done in found.values()):

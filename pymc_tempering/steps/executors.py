@@ -68,9 +68,9 @@ def run_tasks(
     A number of processes is a pool that ends with the call; None is this process, one task after
     the other. The function is sent by cloudpickle, so that it may be of a script or a notebook, and
     loaded once a worker: what all tasks share belongs to it, as to a method its object. ``done`` is
-    called here after each task. ``apart`` is for few and long tasks, none of which takes others
-    along: what one raises is returned in its place, and of a number of processes lost ones are done
-    again one after the other, each in a process of its own.
+    called here after each task. Processes of a pool are lost together: of a number of them, tasks
+    that are lost again are done one after the other, each in a process of its own. ``apart`` is for
+    few and long tasks: that is done at once, and what one raises is returned in its place.
 
     Returned in the order of the tasks; :class:`Lost` where the worker ended, and ended again when
     the task was repeated. After Ctrl-C, ``None`` for tasks that had not ended; a KeyboardInterrupt
@@ -95,15 +95,15 @@ def run_tasks(
         if not isinstance(executor, int) and not callable(getattr(executor, "submit", None)):
             _by_map(executor, calls, results, done, apart)
             return results
-        lost = _submitted(executor, calls, dict.fromkeys(range(len(calls))), results, done, apart)
+        lost: dict[int, Any] = dict.fromkeys(range(len(calls)))
+        lost = _submitted(executor, calls, lost, results, done, apart)
         if lost:
             _log.warning("The workers of tasks %s were lost; these are done again.", sorted(lost))
-            again = [lost]
-            if apart and isinstance(executor, int):
-                executor, again = 1, [{i: why} for i, why in lost.items()]
-            lost = {}
-            for which in again:
-                lost |= _submitted(executor, calls, which, results, done, apart)
+        if lost and not (apart and isinstance(executor, int)):
+            lost = _submitted(executor, calls, lost, results, done, apart)
+        if isinstance(executor, int):
+            alone = [_submitted(1, calls, {i: None}, results, done, apart) for i in lost]
+            lost = {i: why for each in alone for i, why in each.items()}
     except KeyboardInterrupt:
         if all(result is None for result in results):
             raise
