@@ -14,6 +14,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning, WorkerError
 from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.checks.requested import whole
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics
@@ -91,7 +92,7 @@ def _of_models(
     """
     if len(tasks) == 1:
         options, executor = options | {"executor": executor}, None
-    show, sample = False, partial(_sampled, options)
+    show, sample = False, partial(_sampled, options, [])
     if executor is not None:
         check_trace(options)
         check_workers(None, chains=len(tasks), cores=executor if isinstance(executor, int) else 1)
@@ -127,21 +128,27 @@ def _unknown(name: str, result: Any, options: dict[str, Any]) -> LogZEstimate:
     return LogZEstimate(np.nan, np.nan, options.get("method", "pt"), np.empty(0), (diagnostic,))
 
 
-def _sampled(options: dict[str, Any], name: str, model: pm.Model, seed: int) -> LogZEstimate:
+def _sampled(
+    options: dict[str, Any], before: list[LogZEstimate], name: str, model: pm.Model, seed: int
+) -> LogZEstimate:
+    if before:
+        # one that Ctrl-C has cut short stays, and is the last
+        whole(before[-1])
     if not options.get("quiet"):
         _log.info("Sampling the model %r", name)
     try:
-        return estimate_logz(model, random_seed=seed, **options)
+        before.append(estimate_logz(model, random_seed=seed, **options))
     except Exception as error:
         error.add_note(f"It is the model {name!r} that raised this.")
         raise
+    return before[-1]
 
 
 def _elsewhere(options: dict[str, Any], name: str, model: pm.Model, seed: int) -> LogZEstimate:
     """Sample a model in a worker, which may have no processes of its own, and nobody listens to."""
     with warnings.catch_warnings(action="ignore", category=TemperingWarning):
         there = {"cores": 1, "progressbar": False, "quiet": True}
-        return _sampled(options | there, name, model, seed)
+        return _sampled(options | there, [], name, model, seed)
 
 
 def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:

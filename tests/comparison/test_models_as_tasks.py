@@ -7,6 +7,7 @@ import signal
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from multiprocessing.pool import ThreadPool
 
 import numpy as np
@@ -20,6 +21,7 @@ from pymc_tempering.comparison.bayes_factor import bayes_factor
 from pymc_tempering.comparison.estimates import resolve_estimates
 from pymc_tempering.comparison.table import compare
 from pymc_tempering.errors import ModelError, OptionError, TemperingWarning, WorkerError
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 
 Y = np.array([0.4, -1.1, 2.3, 0.9, 1.7])
@@ -176,6 +178,15 @@ def test_ctrl_c_keeps_the_models_that_are_done(models, monkeypatch, executor):
     assert np.isnan(table.loc["wide", "log_marginal_likelihood"])
     with pytest.raises(KeyboardInterrupt):
         compare(models, random_seed=5, executor=executor)
+
+
+def test_ctrl_c_within_a_model_ends_the_others(models, monkeypatch):
+    cut = Diagnostic("interrupted", "it was cut short.", "Run it again.", {"stopped": 1})
+    monkeypatch.setattr(FAKE, lambda *_, **__: replace(estimate(-7.0), warnings=(cut,)))
+    with pytest.warns(TemperingWarning, match=r"'wide' was .*, and has no log Z: the call was sto"):
+        table = compare(models, random_seed=5)
+    assert table.loc["narrow", "log_marginal_likelihood"] == -7.0
+    assert np.isnan(table.loc["wide", "log_marginal_likelihood"])
 
 
 @pytest.mark.parametrize("executor", [None, 1, ThreadPoolExecutor])
