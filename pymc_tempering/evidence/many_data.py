@@ -16,7 +16,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_tempering.errors import DataError
 from pymc_tempering.model.freeze import freeze
 from pymc_tempering.model.graph import interpreted
-from pymc_tempering.model.open_data import exact_array, value_of, with_observed
+from pymc_tempering.model.open_data import exact_array, shared_of, value_of, with_observed
 from pymc_tempering.options import did_you_mean
 from pymc_tempering.private.of_pymc import constant_values
 from pymc_tempering.private.of_pytensor import with_types_of
@@ -182,13 +182,20 @@ def _with_inputs(
     model: pm.Model, names: Sequence[str], lengths: Sequence[str]
 ) -> tuple[pm.Model, dict[str, str]]:
     """Copy of a model whose named data are shared variables, and what these are called."""
-    observed = {rv.name for rv in model.observed_RVs}
-    inputs = {name: f"{name} of each data set" if name in observed else name for name in names}
+    homes = {rv.name: shared_of(model.rvs_to_values[rv]) for rv in model.observed_RVs}
+    inputs = {name: f"{name} of each data set" if name in homes else name for name in names}
+    held = {n: home.name for n, home in homes.items() if isinstance(home, SharedVariable)}
+    if twice := {name: home for name, home in held.items() if {name, home} <= {*names}}:
+        raise DataError(
+            f"`data` has observed variables and the `pm.Data` that they observe, {twice}; expected "
+            "one of each. Leave the others out."
+        )
 
     def data(name: str, old: Any) -> Any:
         # of the type of the distribution, which that of `pm.Data` need not be
         return pm.Data(inputs[name], old.eval()).astype(old.dtype) if name in inputs else old
 
+    lengths = [*lengths, *(name for name, home in held.items() if home in lengths)]
     copy = with_observed(model, data, lengths)
     for name in lengths:
         # labels are of one length

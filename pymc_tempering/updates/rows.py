@@ -68,6 +68,11 @@ def with_new_rows(
             f"observes nor has as `pm.Data`; it has {sorted(held)}. Rename them. If they are "
             "written down in the model, pass the model of all data instead."
         )
+    if len({held[name][0] for name in new_data}) < len(new_data):
+        raise DataError(
+            f"`new_data` has {sorted(new_data)}, of which some observe others; expected all rows "
+            "once. Leave out observed variables or the `pm.Data` that they observe."
+        )
     # and what earlier updates of other names have made longer
     grown = {n for n, of in held.items() if len(_kept(of, held, tree)) > len(np.atleast_1d(of[1]))}
     named = {*new_data, *grown} if "updates" in tree.children else set(new_data)

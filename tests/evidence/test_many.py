@@ -486,6 +486,18 @@ def test_a_list_has_lengths_of_its_own(seed, rng):
     assert np.abs(scores(many, exact)).max() < 4.5
 
 
+def test_an_observed_variable_and_the_data_that_it_observes_are_one(seed, rng):
+    with pm.Model(coords={"row": range(4)}) as model:
+        x = pm.Normal("x", 0.0, 1.0)
+        pm.Normal("y", x, 0.5, observed=pm.Data("values", np.zeros(4), dims="row"), dims="row")
+    rows = [rng.normal(size=n) for n in (4, 2, 3)]
+    of_variable, of_data = (estimated(model, {name: rows}, seed) for name in ("y", "values"))
+    xr.testing.assert_identical(of_data.dataset, of_variable.dataset)
+    assert not of_data.failed
+    with pytest.raises(DataError, match=r"observe, \{'y': 'values'\}; expected one"):
+        estimated(model, {"y": rows, "values": rows}, seed)
+
+
 def test_arrays_of_xarray_are_taken_by_their_dims_and_labels(seed, rng):
     coords = {"row": ["p", "q", "r"], "column": [5, 3, 4]}
     with pm.Model(coords=coords) as model:

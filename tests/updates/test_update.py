@@ -216,6 +216,9 @@ def test_covariates_grow_with_observations(observed, rng, seed):
         # of the variable, or of what it observes
         new = {"x": x[rows], (name if k else "y"): y[rows]}
         run = pm_temper.update(run, new, model, random_seed=seed, **SHORT)
+    if observed == "data":
+        with pytest.raises(DataError, match="of which some observe others"):
+            pm_temper.update(run, {"x": x[:3], "y": y[:3], "values": y[3:6]}, model, **SHORT)
     exact = stats.multivariate_normal(cov=x @ x.T + 0.25 * np.eye(30)).logpdf(y)
     found = pm_temper.estimate_logz(run)
     assert abs(found.log_z - exact) < 4.5 * found.se
