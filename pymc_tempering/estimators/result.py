@@ -133,7 +133,9 @@ class LogZEstimate:
 
         def read() -> FloatArray:
             stages = idata["sample_stats"]["log_marginal_likelihood"].values
-            rows = [np.asarray(row, dtype=np.float64) for row in stages]
+            # of a single chain PyMC keeps the stages alone
+            chains = stages if np.ndim(stages[0]) else [stages]
+            rows = [np.asarray(row, dtype=np.float64) for row in chains]
             return np.array([row[~np.isnan(row)][-1] for row in rows])
 
         per_chain = cls._read_elsewhere("pm.sample_smc", read)

@@ -279,6 +279,19 @@ def test_evidence_of_other_programs():
     assert errors.tolist() == pytest.approx([0.2, 0.3, 0.05, 0.1])
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("chains", [1, 2])
+def test_evidence_of_sample_smc(chains):
+    """As PyMC stores it, which depends on the number of chains."""
+    with pm.Model():
+        x = pm.Normal("x", 0.0, 1.0)
+        pm.Normal("y", x, 1.0, observed=1.0)
+        idata = pm.sample_smc(200, chains=chains, cores=1, random_seed=1, progressbar=False)
+    estimate = LogZEstimate.from_smc(idata)
+    assert estimate.per_chain.size == chains
+    assert estimate.log_z == pytest.approx(stats.norm(0.0, 2.0**0.5).logpdf(1.0), abs=0.3)
+
+
 @pytest.mark.parametrize(
     ("read", "result"),
     [
