@@ -273,7 +273,8 @@ def _many(  # noqa: PLR0913 - the one path of both
         base = None
         if callable(reference):
             dim = sum(value.size for value in model.initial_point(random_seed=0).values())
-            base = reference_at(many, given.first(), dim)
+            first = {name: rows[0] for name, rows in given.values.items()}
+            base = reference_at(many, first, dim)
         if store is not None:
             store.attach(_description(model, caller, many, given, base))
         blocks = blocks_of(many, given, store)

@@ -18,7 +18,6 @@ from pymc_tempering.model.freeze import freeze
 from pymc_tempering.model.graph import interpreted
 from pymc_tempering.model.open_data import exact_array, shared_of, value_of, with_observed
 from pymc_tempering.options import did_you_mean
-from pymc_tempering.private.of_pymc import constant_values
 from pymc_tempering.private.of_pytensor import with_types_of
 
 __all__ = ["DIM", "ManyData", "read_data"]
@@ -47,25 +46,19 @@ class ManyData:
         """Some of them, by name."""
         return {name: rows[first : first + size] for name, rows in self.values.items()}
 
-    def first(self) -> dict[str, np.ndarray]:
-        """The first data set."""
-        return {name: rows[0] for name, rows in self.values.items()}
-
     def differing(self, names: Sequence[str]) -> list[str]:
         """Of these variables, those whose shapes differ between data sets."""
         graphs = self.model.replace_rvs_by_values([self.model[name] for name in names])
-        shapes = {n: g.shape for n, g in zip(names, graphs, strict=True)}
-        shapes = {n: of for n, of in shapes.items() if constant_values([*of]) is None}
+        inputs, shapes = self.model.value_vars, [graph.shape for graph in graphs]
+        function = interpreted(inputs, shapes, on_unused_input="ignore")
         point, found = self.model.initial_point(random_seed=0), []
-        inputs = self.model.value_vars
-        function = interpreted(inputs, [*shapes.values()], on_unused_input="ignore")
         for i in reversed(range(self.n)):
             for name, values in self.values.items():
                 self.model[self.inputs[name]].set_value(values[i])
             # data that do not go together fail by name later
             with suppress(ValueError, IndexError):
                 found.append([tuple(shape) for shape in function(**point)])
-        columns = zip(shapes, zip(*found, strict=True), strict=False)
+        columns = zip(names, zip(*found, strict=True), strict=False)
         return [name for name, column in columns if len(set(column)) > 1]
 
     def digest(self) -> str:
@@ -209,12 +202,11 @@ def _checked(name: str, given: Any, like: np.ndarray, row: int | None = None) ->
 
     Of all data sets, of the shape of the model's; or of the one in a row, of any length.
     """
-    of = f"{name!r} of `data`" + ("" if row is None else f", data set {row},")
-    if row is None:
-        expected = f"expected {like.dtype} of shape (number of data sets, *{like.shape})"
-    else:
+    of, first = f"{name!r} of `data`", "in data set {}"
+    expected = f"expected {like.dtype} of shape (number of data sets, *{like.shape})"
+    if row is not None:
+        of, first = f"{of}, data set {row},", f"in data set {row}"
         expected = f"expected arrays of {like.dtype} with {like.ndim} axes"
-    first = "in data set " + ("{}" if row is None else str(row))
     array = exact_array(of, given, like.dtype, expected, first)
     fits = array.ndim == like.ndim
     if row is None:
