@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pymc as pm
 import xarray as xr
@@ -20,6 +19,7 @@ from pymc_tempering.evidence.many_result import ManyEvidences, Total, gathered, 
 from pymc_tempering.evidence.many_worker import FIT, NEIGHBOUR, Many, reference_at
 from pymc_tempering.methods import resolve_method
 from pymc_tempering.model.identity import Identity
+from pymc_tempering.model.own_ops import packed
 from pymc_tempering.options import (
     check_flag,
     check_names,
@@ -266,7 +266,7 @@ def _many(  # noqa: PLR0913 - the one path of both
     with nullcontext() if resume is None else closing(BlockFolder(resume)) as store:
         entropy = _entropy(random_seed, None if store is None else store.seed)
         many = Many(
-            cloudpickle.dumps(given.model), given.inputs, method, options, entropy,
+            packed(given.model), given.inputs, method, options, entropy,
             float(target_se), max_gradients, int(starts), quick, given.lengths, reference, n_draws,
             variables,
         )  # fmt: skip

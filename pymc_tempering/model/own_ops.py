@@ -6,16 +6,18 @@ model, by value, but what was registered for it stays behind, and a worker that 
 not know its density.
 """
 
+import io
 import sys
 from collections.abc import Callable
 from typing import Any
 
+import cloudpickle
 import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.private.of_pymc import dispatch_by_op
 
-__all__ = ["made_elsewhere", "registrations"]
+__all__ = ["made_elsewhere", "packed", "registrations"]
 
 
 def registrations(model: pm.Model) -> list[tuple[str, type, Callable[..., Any]]]:
@@ -48,6 +50,21 @@ def made_elsewhere(
 ) -> tuple[Any, ...]:
     """Give what ``__reduce__`` returns for an object that `make` makes again from a model."""
     return _make, (registrations(model), make, arguments)
+
+
+class _Pickler(cloudpickle.Pickler):
+    def reducer_override(self, obj: Any) -> Any:
+        if not isinstance(obj, pm.Model):
+            return super().reducer_override(obj)
+        make, arguments, *rest = obj.__reduce_ex__(4)
+        return *made_elsewhere(obj, make, arguments), *rest
+
+
+def packed(obj: Any) -> bytes:
+    """Pickle what may hold models, with what was registered for their classes."""
+    with io.BytesIO() as file:
+        _Pickler(file).dump(obj)
+        return file.getvalue()
 
 
 def _is_importable(cls: type) -> bool:

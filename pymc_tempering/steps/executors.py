@@ -15,10 +15,9 @@ from multiprocessing import get_context
 from threading import Lock
 from typing import Any, NamedTuple
 
-import cloudpickle
-
 from pymc_tempering.checkpoint.files import end_with_parent
 from pymc_tempering.errors import OptionError, TemperingError, WorkerError
+from pymc_tempering.model.own_ops import packed
 from pymc_tempering.private.of_pymc import start_method
 
 __all__ = ["Lost", "check_executor", "run_tasks"]
@@ -90,8 +89,8 @@ def run_tasks(
                 results[i] = _here(function, arguments, apart)
                 done()
             return results
-        sent = cloudpickle.dumps(function)
-        calls = [(sent, cloudpickle.dumps(arguments)) for arguments in tasks]
+        sent = packed(function)
+        calls = [(sent, packed(arguments)) for arguments in tasks]
         if not isinstance(executor, int) and not callable(getattr(executor, "submit", None)):
             _by_map(executor, calls, results, done, apart)
             return results

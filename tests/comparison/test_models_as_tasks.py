@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import signal
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from multiprocessing.pool import ThreadPool
@@ -23,6 +23,7 @@ from pymc_tempering.comparison.table import compare
 from pymc_tempering.errors import ModelError, OptionError, TemperingWarning, WorkerError
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.many import estimate_many
 
 Y = np.array([0.4, -1.1, 2.3, 0.9, 1.7])
 # short enough for warnings
@@ -259,3 +260,20 @@ def test_a_run_that_cannot_be_read_costs_no_sampling(models, monkeypatch):
 def test_an_executor_for_nothing_is_refused(models):
     with pytest.raises(OptionError, match=r"options \['executor'\] are for sampling"):
         compare({"a": models["given"], "b": models["given"]}, executor=2)
+
+
+def test_workers_know_distributions_of_ones_own():
+    models = {}
+    for name, scale in (("one", 1.0), ("two", 2.0)):
+        with pm.Model() as models[name]:
+            x = pm.Normal("x", 0.0, scale)
+            pm.CustomDist("y", x, logp=lambda value, mu: -((value - mu) ** 2), observed=Y)
+    local = resolved(models, cores=1)[0]
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as executor:
+        found = resolved(models, executor=executor)[0]
+        many = [
+            estimate_many(models["one"], {"y": Y[None]}, random_seed=1, progressbar=False, **where)
+            for where in ({}, {"executor": executor})
+        ]
+    assert [e.log_z for e in found.values()] == [e.log_z for e in local.values()]
+    xr.testing.assert_identical(many[1].dataset, many[0].dataset)
