@@ -10,9 +10,6 @@ inside a kernel is a recorded statistic, never an exception.
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BaseError", "DataError", "DensityError", "ModelError", "OptionError", "OutputError",
-           "ScheduleError", "TemperingError", "TemperingWarning", "WorkerError"]  # fmt: skip
-
 
 class TemperingError(ValueError):
     """Base class of all errors that the package raises."""

@@ -30,8 +30,6 @@ from pymc_tempering.private.of_numba import (
     stock_locators,
 )
 
-__all__ = ["compiled", "source_digest"]
-
 _ROOT = Path(__file__).resolve().parent
 _IMPORT = re.compile(r"^\s*(?:from|import)\s+(pymc_tempering[\w.]*)(?:\s+import\s+(.+))?", re.M)
 

@@ -21,10 +21,6 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.private.of_numba import bounded_integer
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["LOG_2PI", "MAX_PARETO_K", "draw_below", "log_exprel", "log_mean_exp", "log_sum_exp",
-           "log_t_constant", "one_blas_thread", "pareto_k", "systematic_indices",
-           "truncated_exponential_icdf", "weight_ess"]  # fmt: skip
-
 LOG_2PI = float(np.log(2.0 * np.pi))
 
 MAX_PARETO_K = 0.7

@@ -13,10 +13,6 @@ from pymc_tempering.types import FloatArray
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["as_numbers", "check_betas", "check_choice", "check_flag", "check_names", "check_nats",
-           "check_positive", "check_probability", "check_random_seed", "check_unknown",
-           "check_whole", "did_you_mean", "resolve_model"]  # fmt: skip
-
 
 def unwrapped(model: Any) -> Any:
     """Give the PyMC model of an object that keeps one at ``backend.model``, as bambi's.

@@ -33,11 +33,6 @@ from rich.text import Text
 
 from pymc_tempering.results.statistics import LABELS
 
-__all__ = [
-    "STOPPING", "Board", "Phase", "Phases", "compiling", "format_count", "format_seconds",
-    "is_diverging", "phases", "plan", "progress_columns", "progress_update", "say",
-]  # fmt: skip
-
 N_ROWS = 256
 """Chains beyond these are shown without what they do before their first draw."""
 

@@ -6,5 +6,3 @@ from numpy.typing import NDArray
 type FloatArray = NDArray[np.float64]
 type IntArray = NDArray[np.int64]
 type BoolArray = NDArray[np.bool_]
-
-__all__ = ["BoolArray", "FloatArray", "IntArray"]

@@ -21,8 +21,6 @@ from pymc_tempering.private.of_pymc import is_improper
 from pymc_tempering.progress import phases
 from pymc_tempering.schedule.grid import check_n_levels
 
-__all__ = ["ANNEALING_METHODS", "Simulated", "bidirectional_check", "simulate"]
-
 ANNEALING_METHODS = {
     "hais": "hamiltonian",
     "ais": "fresh_momentum",

@@ -29,8 +29,6 @@ from pymc_tempering.model.python_density import check_jax, jax_is_installed
 from pymc_tempering.options import check_choice
 from pymc_tempering.types import FloatArray
 
-__all__ = ["annealing_function", "batch_size", "jax_particles"]
-
 _MEMORY_CPU = 2**22
 """Bytes of intermediate results of a batch, which then stay in the cache. Gradients a second were
 within a quarter of those of the best size, and up to twice as many as with 1024 particles

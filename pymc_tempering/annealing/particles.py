@@ -44,8 +44,6 @@ from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.steps.hais import HAIS
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["AnnealOptions", "AnnealingResult", "anneal", "anneal_options"]
-
 
 @dataclass(frozen=True, eq=False)
 class AnnealingResult:

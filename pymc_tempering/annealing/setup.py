@@ -18,11 +18,6 @@ from pymc_tempering.steps.hais import HAIS, PILOT_SCANS
 from pymc_tempering.steps.tuning import PilotStart, overdisperse, read_pilot, start_pilot
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "N_SUPPORT_DRAWS", "check_draws", "check_step_size", "check_untuned", "set_up",
-    "support_mass",
-]  # fmt: skip
-
 N_SUPPORT_DRAWS = 2000
 """Draws of the reference that say on which share of it the target has any density."""
 

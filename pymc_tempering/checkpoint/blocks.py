@@ -16,8 +16,6 @@ from pymc_tempering.checkpoint.store import Folder
 from pymc_tempering.errors import DataError, OutputError
 from pymc_tempering.results.files import write_whole
 
-__all__ = ["BlockFolder", "write_block"]
-
 
 def _file(folder: Path, number: int) -> Path:
     return folder / f"block-{number:06d}.npz"

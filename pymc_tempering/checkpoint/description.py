@@ -16,8 +16,6 @@ from pymc_tempering.model.identity import Identity
 from pymc_tempering.references.own import is_reference
 from pymc_tempering.results.datatree import group_of
 
-__all__ = ["describe", "differences", "plain_seed"]
-
 _IDENTITY = "identity"
 _PACKAGES = ("pymc_tempering", "pymc", "pytensor", "numba", "numpy")
 

@@ -27,9 +27,6 @@ try:
 except ImportError:  # pragma: no cover - systems other than POSIX have none
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["DamagedFileError", "acquire", "end_with_parent", "is_whole", "read_tree",
-           "refuse_objects", "write_tree"]  # fmt: skip
-
 _SKELETON = "skeleton.json"
 # what zipfile and NumPy raise for files that were cut, changed, or are none of theirs
 _DAMAGE = (

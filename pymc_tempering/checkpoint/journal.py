@@ -28,8 +28,6 @@ from pymc_tempering.engine.guard import has_failed, keep_failure
 from pymc_tempering.errors import OutputError
 from pymc_tempering.results.files import write_whole
 
-__all__ = ["Evaluations", "Journal", "n_evaluated", "n_kept", "remove_evaluations", "stored_draws"]
-
 EVERY = 10.0
 """Seconds of sampling that are lost at most, beside the draw under way."""
 

@@ -36,8 +36,6 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.references.prepared import Prepared, Search
 from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
-__all__ = ["Folder", "Kept", "Store", "resumed"]
-
 FORMAT = 14
 """Of the folder of a run, see :attr:`Folder.format`."""
 

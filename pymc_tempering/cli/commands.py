@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from pymc_tempering.estimators.result import LogZEstimate
 
-__all__ = ["CommandError", "ExitCode", "compare", "load_model", "report", "sample"]
-
 
 _OPTIONS = ("method", "draws", "tune", "chains", "max_gradients", "cores")
 

@@ -17,8 +17,6 @@ from pymc_tempering.numerics import systematic_indices
 from pymc_tempering.options import check_flag, check_random_seed, check_whole
 from pymc_tempering.results.identity import check_one_model
 
-__all__ = ["average", "model_weights"]
-
 # columns of the table of `compare` that weights are made from
 _TABLE = ("log_marginal_likelihood", "se", "log_bayes_factor", "probability", "warning")
 

@@ -9,8 +9,6 @@ from pymc_tempering.comparison.estimates import resolve_estimates
 from pymc_tempering.estimators.result import decimals_of_error, format_nats
 from pymc_tempering.options import check_probability
 
-__all__ = ["BayesFactor", "bayes_factor", "kass_raftery"]
-
 # in nats, half of Kass & Raftery's 2, 6 and 10
 _LIMITS = ((1.0, "not worth more than a bare mention"), (3.0, "positive"), (5.0, "strong"))
 

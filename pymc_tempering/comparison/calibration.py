@@ -20,8 +20,6 @@ from pymc_tempering.progress import phases
 from pymc_tempering.steps.executors import Lost, check_executor, run_tasks
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["ModelCalibration", "check_calibration", "over_dispersion", "shift"]
-
 
 def shift(probability: FloatArray, happened: BoolArray) -> float:
     r"""Z-score of the mean of what happened less what was said.

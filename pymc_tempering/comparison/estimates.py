@@ -28,8 +28,6 @@ from pymc_tempering.steps.executors import Lost, check_executor, run_tasks
 from pymc_tempering.steps.spread import check_trace
 from pymc_tempering.steps.workers import check_workers
 
-__all__ = ["check_same_data", "data_diagnostics", "diagnostics_of_comparison", "resolve_estimates"]
-
 # where PyMC says what it samples, so that users silence both alike
 _log = logging.getLogger("pymc")
 

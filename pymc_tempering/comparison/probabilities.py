@@ -8,8 +8,6 @@ from pymc_tempering.errors import OptionError
 from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
-__all__ = ["check_prior", "model_probabilities", "simulate_log_z"]
-
 
 def model_probabilities(log_z: FloatArray, prior: FloatArray) -> FloatArray:
     """Posterior model probabilities, softmax of ``log_z + log prior`` over the last axis.

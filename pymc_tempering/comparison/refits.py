@@ -20,8 +20,6 @@ from pymc_tempering.model.open_data import OpenDensity
 from pymc_tempering.options import check_random_seed, resolve_model
 from pymc_tempering.types import BoolArray, IntArray
 
-__all__ = ["Refits"]
-
 _OUT = "left_out"
 
 

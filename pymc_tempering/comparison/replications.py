@@ -18,8 +18,6 @@ from pymc_tempering.model.open_data import OpenDensity, with_observed
 from pymc_tempering.private.of_pymc import reseed
 from pymc_tempering.types import FloatArray
 
-__all__ = ["OfData", "Replication", "Replicator"]
-
 type OfData = Callable[[Mapping[str, np.ndarray]], LogZEstimate | float]
 
 

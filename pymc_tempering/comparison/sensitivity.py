@@ -28,8 +28,6 @@ from pymc_tempering.options import resolve_model
 from pymc_tempering.references.importance import FINITE_VARIANCE
 from pymc_tempering.steps.executors import check_executor
 
-__all__ = ["prior_sensitivity"]
-
 type Factors = Sequence[float]
 type Names = str | tuple[str, ...]
 

@@ -18,8 +18,6 @@ from pymc_tempering.estimators.result import LogZEstimate, with_error
 from pymc_tempering.options import check_probability, check_random_seed
 from pymc_tempering.types import FloatArray
 
-__all__ = ["PrintedTable", "compare", "mass_missing"]
-
 
 class PrintedTable(pd.DataFrame):
     """A data frame whose print has short columns, made from its own, and fits 80 characters.

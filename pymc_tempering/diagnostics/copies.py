@@ -20,8 +20,6 @@ from pymc_tempering.model.compile import density_at_hand
 from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["in_one_order", "without_copies"]
-
 _ROUNDS = 20
 """Of images nearest to their mean: the distance falls with each, so that few are taken."""
 

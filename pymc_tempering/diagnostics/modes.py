@@ -28,8 +28,6 @@ from pymc_tempering.results.datatree import (
 )
 from pymc_tempering.results.modes import Modes
 
-__all__ = ["modes"]
-
 type By = str | Callable[[xr.Dataset], Any] | xr.DataArray | np.ndarray
 
 

@@ -10,11 +10,6 @@ from pymc_tempering.evidence.reading import check_tree
 from pymc_tempering.results.datatree import group_of, read_statistics
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = [
-    "InverseTemperatures", "RoundTrip", "annealing_weights", "inverse_temperatures",
-    "levels_of_replicas", "read_statistic", "share_of_levels", "visible_round_trips",
-]  # fmt: skip
-
 
 class RoundTrip(NamedTuple):
     """One journey of a replica from base to target and back; indices of recorded draws."""

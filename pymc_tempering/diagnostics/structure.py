@@ -18,8 +18,6 @@ from pymc_tempering.types import BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["ModelStructure", "structure"]
-
 _ROUNDING = 1e-6
 """Share of the largest change of a variable's gradient below which a change is rounding."""
 

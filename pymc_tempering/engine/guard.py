@@ -22,8 +22,6 @@ from llvmlite.binding import add_symbol
 
 from pymc_tempering.errors import DensityError
 
-__all__ = ["STOP_SYMBOL", "Watch", "density_guard", "has_failed", "keep_failure", "raise_failure"]
-
 STOP_SYMBOL = "pymc_tempering_stop"
 """Name under which compiled code finds the flag, an int64; its address differs by process."""
 

@@ -19,9 +19,6 @@ from pymc_tempering.options import check_positive, check_probability, check_whol
 from pymc_tempering.private.of_numba import address_of_compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["ACCEPTED", "DIVERGENT", "REJECTED", "ZERO_DENSITY", "Explorer", "ExplorerSettings",
-           "Move", "call_move", "move_address", "packed_within"]  # fmt: skip
-
 ACCEPTED, REJECTED, DIVERGENT, ZERO_DENSITY = 0, 1, 2, 3
 """Status of a move: taken; refused by chance; by an energy error beyond all bounds; because it ran
 into a point of zero density."""

@@ -16,8 +16,6 @@ from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.transport import Terms, TransportMap
 
-__all__ = ["Stateful", "from_plain", "to_plain"]
-
 _KIND = "kind"
 
 _KINDS: dict[str, tuple[type, tuple[str, ...], Callable[..., Any]]] = {

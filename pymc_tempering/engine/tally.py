@@ -6,11 +6,6 @@ from pymc_tempering.engine.move import DIVERGENT, ZERO_DENSITY, Move
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import IntArray
 
-__all__ = ["BAD_GRADIENTS", "COUNTERS", "DIVERGENCES", "EVALUATIONS", "REFERENCE_DRAWS", "RESTARTS",
-           "ROUND_TRIPS", "SUPPORTED_DRAWS", "TARGET_DIVERGENCES", "ZERO_DENSITIES", "count_move",
-           "count_reference_draw", "counts_by_name", "new_counts",
-           "zero_density_by_level"]  # fmt: skip
-
 COUNTERS = (
     "round_trips", "tempered_restarts", "gradients", "divergences", "target_divergences",
     "zero_density", "bad_gradients", "base_draws", "base_support",

@@ -11,9 +11,6 @@ from pymc_tempering.numerics import log_mean_exp, pareto_k, weight_ess
 from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
-__all__ = ["AnnealedEstimate", "BidirectionalEstimate", "annealed_forward", "annealed_reverse",
-           "bidirectional"]  # fmt: skip
-
 
 class AnnealedEstimate(NamedTuple):
     """Estimate from particles of one direction.

@@ -13,8 +13,6 @@ from pymc_tempering.numerics import log_sum_exp
 from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
-__all__ = ["BarEstimate", "bar", "bar_ladder", "neighbour_overlap"]
-
 
 class BarEstimate(NamedTuple):
     """Log ratio of two normalisers.

@@ -18,8 +18,6 @@ from pymc_tempering.numerics import pareto_k
 from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
-__all__ = ["BridgeEstimate", "HalvesEstimate", "bridge", "bridge_halves"]
-
 
 class BridgeEstimate(NamedTuple):
     """Log Z by one proposal; influences are of mean zero, in nats."""

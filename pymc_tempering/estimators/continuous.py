@@ -16,14 +16,6 @@ from pymc_tempering.numerics import log_exprel, log_mean_exp, log_sum_exp
 from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "bridged_log_z",
-    "continuous_tempering",
-    "log_beta_density",
-    "log_normaliser",
-    "tempered_expectation",
-]
-
 
 @compiled
 def log_normaliser(delta: FloatArray, knots: FloatArray, bias: FloatArray) -> FloatArray:

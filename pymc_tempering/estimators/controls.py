@@ -17,8 +17,6 @@ import numpy as np
 from pymc_tempering.errors import DataError
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["Controlled", "with_controls"]
-
 DRAWS_PER_CONTROL = 10
 """Draws of a chain for each coefficient that is fitted to them."""
 

@@ -16,8 +16,6 @@ from pymc_tempering.errors import TemperingWarning
 if TYPE_CHECKING:
     from pymc_tempering.evidence.checks.check import Check
 
-__all__ = ["Diagnostic", "kinds", "warn_of"]
-
 
 @cache
 def kinds() -> Mapping[str, "Check"]:

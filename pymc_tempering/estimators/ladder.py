@@ -9,8 +9,6 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LadderEstimate", "check_ladder", "finite_floor"]
-
 
 class LadderEstimate(NamedTuple):
     """Estimate of one chain with the first-order contribution of every scan to its error.

@@ -13,8 +13,6 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["mbar", "mbar_samples"]
-
 
 def mbar(delta: ArrayLike, betas: ArrayLike) -> LadderEstimate:
     r"""Estimate log z of every level from all replicas of one chain.

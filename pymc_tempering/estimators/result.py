@@ -13,8 +13,6 @@ from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.options import check_probability
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LogZEstimate", "decimals_of_error", "format_nats", "with_error"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogZEstimate:

@@ -14,8 +14,6 @@ from pymc_tempering.numerics import pareto_k, weight_ess
 from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
-__all__ = ["PowerEstimate", "Reweighted", "mbar_powers", "reweight"]
-
 
 class Reweighted(NamedTuple):
     """Log ratio of the normalisers of two densities, from draws of the one below.

@@ -18,8 +18,6 @@ from pymc_tempering.estimators.uncertainty import chain_standard_errors
 from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.types import FloatArray
 
-__all__ = ["RtsEstimate", "level_log_probability", "rts", "rts_bias_and_variance", "rts_mixed"]
-
 
 class RtsEstimate(NamedTuple):
     """Estimate of one chain: a LadderEstimate, and the share of every level.

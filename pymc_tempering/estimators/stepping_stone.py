@@ -15,9 +15,6 @@ from pymc_tempering.numerics import log_mean_exp, pareto_k
 from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
-__all__ = ["SteppingStoneEstimate", "SupportMass", "stepping_stone", "stepping_stone_reverse",
-           "support_mass"]  # fmt: skip
-
 
 class SteppingStoneEstimate(NamedTuple):
     """Estimate of one chain: a LadderEstimate, and the tails of its weights.

@@ -9,8 +9,6 @@ from pymc_tempering.estimators.rts import level_log_probability
 from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
-__all__ = ["thermodynamic_integration", "thermodynamic_integration_rb"]
-
 
 def thermodynamic_integration(
     delta: ArrayLike, betas: ArrayLike, corrected: bool = True

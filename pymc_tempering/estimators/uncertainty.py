@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike
 from pymc_tempering.errors import DataError
 from pymc_tempering.types import FloatArray
 
-__all__ = ["StandardError", "chain_standard_errors", "log_z_standard_error", "pooled_series"]
-
 
 class StandardError(NamedTuple):
     """Standard error of the mean over chains.

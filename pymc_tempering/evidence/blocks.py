@@ -28,8 +28,6 @@ from pymc_tempering.numerics import one_blas_thread
 from pymc_tempering.progress import Phase
 from pymc_tempering.steps.executors import Lost, run_tasks
 
-__all__ = ["STOPPED", "Found", "blocks_of", "estimate_blocks", "stopped"]
-
 _BLOCKS, _MOST_ROWS = 32, 50
 """Data sets are cut into so many blocks, of so many at most: enough to share among workers and to
 lose little of a run that is killed, and few enough files."""

@@ -28,8 +28,6 @@ from pymc_tempering.numerics import MAX_PARETO_K, one_blas_thread
 from pymc_tempering.results.datatree import attach_estimate
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LABEL", "bridge_draws", "bridge_from_idata"]
-
 LABEL = "bridge, warp-III"
 """What users read as the method."""
 

@@ -11,8 +11,6 @@ from pymc_tempering.evidence.common import MethodEstimate, one_setting
 from pymc_tempering.numerics import MAX_PARETO_K, pareto_k
 from pymc_tempering.types import FloatArray
 
-__all__ = ["collect_gibbs_ct", "collect_st"]
-
 
 def collect_gibbs_ct(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     """Estimate log Z of each chain by a bridge from the base over z to y.

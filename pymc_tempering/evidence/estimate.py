@@ -25,8 +25,6 @@ from pymc_tempering.results.datatree import open_hint
 from pymc_tempering.steps.executors import check_executor
 from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_budget, check_run
 
-__all__ = ["estimate_logz", "sample", "sample_and_estimate"]
-
 
 def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
     model: pm.Model | None = None,

@@ -14,8 +14,6 @@ from pymc_tempering.evidence.checks.annealing import MIN_STARTS
 from pymc_tempering.evidence.run import Annealed, MethodEstimate, Run
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["collect", "deciding_pareto_k", "ensemble_estimate"]
-
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     """Estimate log Z of each chain from both directions by Bennett's ratio, with bounds.

@@ -20,8 +20,6 @@ from pymc_tempering.model.open_data import exact_array, shared_of, value_of, wit
 from pymc_tempering.options import did_you_mean
 from pymc_tempering.private.of_pytensor import with_types_of
 
-__all__ = ["DIM", "ManyData", "read_data"]
-
 DIM = "dataset"
 
 type Rows = np.ndarray | list[np.ndarray]

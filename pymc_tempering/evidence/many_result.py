@@ -11,8 +11,6 @@ import xarray as xr
 from pymc_tempering.evidence.many_data import DIM
 from pymc_tempering.evidence.many_worker import Outcome
 
-__all__ = ["ManyEvidences", "Total", "gathered", "labelled_draws", "posterior_of"]
-
 
 class Total(NamedTuple):
     """Sum of log Z over data sets, and its errors, in nats.

@@ -42,8 +42,6 @@ from pymc_tempering.references.importance import (
 from pymc_tempering.references.quality import FAIR
 from pymc_tempering.types import FloatArray
 
-__all__ = ["FIT", "IMPORTANCE", "NEIGHBOUR", "Many", "Outcome", "Quick", "Worker", "reference_at"]
-
 IMPORTANCE = "importance"
 """How log Z was found where no run was needed."""
 

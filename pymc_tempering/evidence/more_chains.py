@@ -30,8 +30,6 @@ from pymc_tempering.results.concat import concat_chains
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.run import build_step, check_run, run_chains
 
-__all__ = ["estimate_draws", "reach_target_se", "round_seeds"]
-
 # options of a step that its statistics show by their lengths
 _SHOWN = {"scans_per_draw": "scan", "n_levels": "level"}
 

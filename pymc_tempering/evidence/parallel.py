@@ -20,8 +20,6 @@ from pymc_tempering.evidence.checks.few_draws import LEAST_CONTROLLED, MIN_ESS
 from pymc_tempering.evidence.common import MethodEstimate, ladders
 from pymc_tempering.types import FloatArray
 
-__all__ = ["collect", "collect_bar"]
-
 MOST_LOG_WEIGHT = float(np.log(5.0))
 """Of a reference that covers, in nats: a mixture that is exact has log(1 / 0.85), and log K more
 where one of K modes has all the mass."""

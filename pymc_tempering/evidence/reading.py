@@ -12,8 +12,6 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.stored import estimate_from_idata
 from pymc_tempering.results.datatree import open_hint, read_diagnostics
 
-__all__ = ["check_tree", "evidence_intervals", "evidence_of", "stored_estimate", "with_estimate"]
-
 
 def check_tree(idata: Any) -> xr.DataTree:
     """Return `idata` if it is a DataTree, and refuse it with a DataError otherwise."""

@@ -27,11 +27,6 @@ from pymc_tempering.results.compact import DELTA_DIGIT
 from pymc_tempering.steps.executors import Lost, run_tasks
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "MIN_WEIGHTS", "Change", "Original", "Row", "evaluate_changes", "from_draws", "from_ladder",
-    "original_of",
-]  # fmt: skip
-
 _log = logging.getLogger(__name__)
 
 MIN_WEIGHTS = 20.0

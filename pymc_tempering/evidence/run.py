@@ -18,8 +18,6 @@ from pymc_tempering.results.datatree import named_entries
 from pymc_tempering.steps.budget import Budget
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["FULL_SUPPORT", "Annealed", "MethodEstimate", "Request", "Run", "Unconstrained"]
-
 FULL_SUPPORT = 0.99
 """Share of the base on the support of the target beyond which the rest is not worth a warning."""
 

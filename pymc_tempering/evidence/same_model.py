@@ -28,8 +28,6 @@ from pymc_tempering.results.identity import (
 )
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["check_density", "check_identity", "check_observed", "draws_of_model", "log_density_at"]
-
 
 def check_identity(model: pm.Model, idata: xr.DataTree, what: str) -> bool:
     """Refuse a model whose identity or observed data are not those of a run, naming what differs.

@@ -31,11 +31,6 @@ from pymc_tempering.results.datatree import (
 from pymc_tempering.results.statistics import read_search
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "checked", "estimate_from_idata", "has_statistics", "method_of", "read_run",
-    "recorded_statistics", "search_line",
-]  # fmt: skip
-
 LOG_DENSITY = "the log density"
 """Name of a draw's own log density among the quantities in which chains may differ."""
 

@@ -11,8 +11,6 @@ from pymc_tempering.methods import load
 from pymc_tempering.options import check_whole
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["LogZTrace", "log_z_trace"]
-
 
 class LogZTrace(NamedTuple):
     """Estimates of log Z from the first draws of a run, for more and more of them; in nats.

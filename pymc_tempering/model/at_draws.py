@@ -20,9 +20,6 @@ from pymc_tempering.model.point import PointMap
 from pymc_tempering.private.of_pymc import rewrite_parameter_checks
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["constrained_draws", "constrained_model", "differing", "evaluate", "log_jacobian",
-           "size_of_terms", "stack_draws", "term_sizes", "unconstrained_draws"]  # fmt: skip
-
 
 def constrained_model(model: pm.Model) -> pm.Model:
     """Copy of a model whose values are those of the posterior: data fixed, no transforms.

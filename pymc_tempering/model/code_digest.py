@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["CodeDigest", "Unknown", "hash_parts", "is_installed"]
-
 _BY_VERSION = {"numpy", "pymc", "pymc_tempering", "pytensor", "scipy"}
 _PLAIN = {bool, int, float, complex, str, bytes, type(None), type(...), range}
 _ARRAYS = (np.ndarray, np.generic)

@@ -38,9 +38,6 @@ from pymc_tempering.model.verify import verify_density
 from pymc_tempering.private.of_pymc import draws_from_prior
 from pymc_tempering.types import FloatArray
 
-__all__ = ["CompiledDensity", "compile_density", "compile_frozen", "compile_prior", "keep_density",
-           "prior_points"]  # fmt: skip
-
 _log = logging.getLogger(__name__)
 
 

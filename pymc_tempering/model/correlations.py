@@ -24,8 +24,6 @@ import pytensor.tensor as pt
 from pymc_tempering.private.of_pymc import is_packed_cholesky
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["PartialCorrelations"]
-
 
 @dataclass(frozen=True)
 class PartialCorrelations:

@@ -23,10 +23,6 @@ from pymc_tempering.private.of_pymc import (
 )
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MAX_VALUES", "NO_FREE_VARIABLES", "check_finite", "copied", "copies_of_gps",
-           "discrete_names", "finite_supports", "freeze", "naming_shapes", "points_of",
-           "starting_points"]  # fmt: skip
-
 NO_FREE_VARIABLES = (
     "The model has no free variables, so there is nothing to sample; give at least one variable no "
     "`observed` values."

@@ -32,10 +32,6 @@ from pymc_tempering.private.of_pytensor import (
     with_stable_logs,
 )
 
-__all__ = ["MOST_DIM", "CannotInterpretError", "DensityGraph", "KnownIndices",
-           "density_graph", "in_python", "interpret", "interpreted", "naming_indices",
-           "staircase_names"]  # fmt: skip
-
 
 class DensityGraph(NamedTuple):
     """A log density (nats) and its gradient as PyTensor variables of the flat vector ``z``.

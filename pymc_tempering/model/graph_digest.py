@@ -21,8 +21,6 @@ from pymc_tempering.model.code_digest import CodeDigest, Unknown, hash_parts, is
 from pymc_tempering.private.of_pymc import dispatch_by_op
 from pymc_tempering.private.of_pytensor import graph_classes
 
-__all__ = ["Digested", "GraphDigest"]
-
 # what `OpFromGraph` keeps for itself; what its subclasses add decides their densities
 _OF_BUILDER = {
     "destroy_map", "fgraph", "input_types", "is_inline", "kwargs", "name", "output_types",

@@ -18,8 +18,6 @@ from pytensor.graph.basic import Variable
 
 from pymc_tempering.model.graph_digest import Digested, GraphDigest
 
-__all__ = ["Identity", "Kept", "digest_deterministics", "listed", "recipe"]
-
 FORMAT = 1  # of the text that is stored; another one is not read
 _POTENTIAL = "the potential "
 

@@ -25,8 +25,6 @@ from pytensor.graph.traversal import ancestors
 from pymc_tempering.private.of_pymc import autoregression, random_walk
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Innovations"]
-
 
 @dataclass(frozen=True, eq=False)
 class Innovations:

@@ -21,8 +21,6 @@ from pymc_tempering.model.python_density import check_jax
 from pymc_tempering.model.verify import check_same_density
 from pymc_tempering.private.of_pytensor import jax_dispatch, jitted
 
-__all__ = ["JaxDensity", "jax_density"]
-
 
 class JaxDensity(NamedTuple):
     """A log density in nats, ``log_density(z, *data.values())``, for JAX to trace.

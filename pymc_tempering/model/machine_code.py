@@ -39,9 +39,6 @@ from pymc_tempering.model.python_density import (
 )
 from pymc_tempering.private.of_pytensor import compile_keyed, graph_key, jitted, without_key
 
-__all__ = ["BACKENDS", "Closure", "MachineCode", "at_addresses", "machine_code", "numba_mode",
-           "wrapped", "wrapper_key"]  # fmt: skip
-
 _DOUBLE, _INT = (numba.types.CPointer(t) for t in (numba.types.float64, numba.types.int64))
 _SIGNATURE = numba.types.float64(_DOUBLE, _DOUBLE)
 _SIGNATURE_OF_TABLE = numba.types.float64(_DOUBLE, _DOUBLE, _INT)

@@ -19,8 +19,6 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.machine_code import Closure, at_addresses
 from pymc_tempering.model.point import CoordinateMap
 
-__all__ = ["in_coordinates", "through_map", "with_arrays"]
-
 
 def _density_of_map(  # noqa: PLR0913 - arrays and their sizes, one by one
     u_pointer: Any, grad_pointer: Any, target: Any, log_det: Any, k: Any, n: Any, n_nodes: Any,

@@ -30,8 +30,6 @@ from pymc_tempering.model.mapped import in_coordinates, through_map, with_arrays
 from pymc_tempering.model.structure import Structure
 from pymc_tempering.types import FloatArray
 
-__all__ = ["NormalLocals", "are_normal", "n_each", "through_normal"]
-
 _BY_GLOBALS = 1e-4
 """Of the globals' standard deviations, for differences of log determinants, of which ten digits are
 right."""

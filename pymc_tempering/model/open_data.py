@@ -39,8 +39,6 @@ from pymc_tempering.model.verify import verify_density
 from pymc_tempering.private.of_pymc import has_total_size, resize_observed
 from pymc_tempering.private.of_pytensor import graph_key, is_cast, jitted, never_merge
 
-__all__ = ["OpenDensity", "Refillable", "exact_array", "shared_of", "value_of", "with_observed"]
-
 
 @intrinsic
 def pointer(typingctx: Any, address: Any) -> Any:

@@ -17,8 +17,6 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.private.of_pymc import dispatch_by_op
 
-__all__ = ["made_elsewhere", "packed", "registrations"]
-
 
 def registrations(model: pm.Model) -> list[tuple[str, type, Callable[..., Any]]]:
     """What was registered for Ops of the model whose classes cannot be imported.

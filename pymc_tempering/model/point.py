@@ -18,8 +18,6 @@ from pymc_tempering.model.innovations import Innovations
 from pymc_tempering.private.of_pymc import is_circular
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["Angles", "CoordinateMap", "PointMap"]
-
 
 class CoordinateMap(Protocol):
     """From other coordinates u of a flat vector to its own z, and back; ``digest`` tells which."""

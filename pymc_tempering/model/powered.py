@@ -20,8 +20,6 @@ from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import made_for_jax
 from pymc_tempering.types import FloatArray
 
-__all__ = ["PoweredModel", "check_likelihood"]
-
 
 def check_likelihood(model: pm.Model) -> None:
     """Refuse a model whose posterior is its prior, so that the path has no length."""

@@ -28,9 +28,6 @@ from pymc_tempering.private.of_pymc import parameter_error
 from pymc_tempering.private.of_pytensor import is_for_jax, jitted
 from pymc_tempering.types import FloatArray
 
-__all__ = ["NO_FORK", "check_jax", "double_precision", "jax_function",
-           "jax_is_installed", "made_for_jax", "python_density", "watch_for_python"]  # fmt: skip
-
 _C_DENSITY = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p)
 
 _OBJECT_MODE = "Numba will use object mode"

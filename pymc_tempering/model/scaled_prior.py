@@ -9,8 +9,6 @@ from pytensor.graph.traversal import ancestors
 from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.private.of_pymc import is_improper, is_log_transform
 
-__all__ = ["log_prior_ratio", "scalable_names", "why_not_scalable"]
-
 # distributions on the whole real line, by the place of their location among the parameters
 _LOCATIONS: dict[Any, int] = {
     type(distribution.rv_op): place

@@ -24,9 +24,6 @@ from pymc_tempering.engine.path.sparse_precision import System
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["MANY_GLOBALS", "MOST_BENT", "MOST_DIRECTIONS", "MOST_GLOBALS", "Factor", "Structure",
-           "common_value", "neighbours_of", "structures_of"]  # fmt: skip
-
 MOST_GLOBALS = 100
 """Hubs beyond which a model has no globals: their own map is dense."""
 

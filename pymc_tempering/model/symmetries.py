@@ -23,8 +23,6 @@ from pymc_tempering.model.point import PointMap
 from pymc_tempering.private.of_pymc import is_simplex
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["Symmetries"]
-
 MOST_LABELS = 12
 """Entries of an axis beyond which they are units rather than labels."""
 

@@ -9,8 +9,6 @@ from pymc_tempering.errors import ModelError
 from pymc_tempering.model.graph import CannotInterpretError, interpret, naming_indices
 from pymc_tempering.types import FloatArray
 
-__all__ = ["check_same_density", "verify_density"]
-
 _TOLERANCE = {"float64": 1e-6, "float32": 2e-2}
 """Far above what the order of a sum changes, far below what another model gives."""
 

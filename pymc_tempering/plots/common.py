@@ -11,12 +11,6 @@ from pymc_tempering.types import FloatArray
 if TYPE_CHECKING:
     from matplotlib import axes
 
-__all__ = [
-    "BLUE", "CYCLE", "GREEN", "GREY", "INK", "ORANGE", "PURPLE", "SKY", "VERMILLION", "Axes",
-    "colour_of_chain", "draw_chains", "finish", "get_axes", "get_axes_row", "label_betas",
-    "look_of_chain", "whole_numbers",
-]  # fmt: skip
-
 type Axes = axes.Axes
 """Of matplotlib, which is not imported before the first picture."""
 

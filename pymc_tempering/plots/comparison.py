@@ -14,8 +14,6 @@ from pymc_tempering.evidence.reading import evidence_intervals
 from pymc_tempering.options import check_positive, check_probability
 from pymc_tempering.plots.common import BLUE, GREY, ORANGE, Axes, finish, get_axes, get_axes_row
 
-__all__ = ["plot_calibration", "plot_evidence", "plot_prior_sensitivity"]
-
 
 def plot_evidence(
     models: pd.DataFrame | Mapping[str, Any],

@@ -22,8 +22,6 @@ from pymc_tempering.plots.common import (
 )
 from pymc_tempering.results.datatree import read_statistics
 
-__all__ = ["plot_index_process"]
-
 
 def plot_index_process(
     idata: Any,

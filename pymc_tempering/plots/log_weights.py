@@ -9,8 +9,6 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.plots.common import BLUE, INK, ORANGE, Axes, finish, get_axes
 
-__all__ = ["plot_log_weights"]
-
 
 def plot_log_weights(
     idata: Any, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None

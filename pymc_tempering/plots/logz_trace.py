@@ -12,8 +12,6 @@ from pymc_tempering.options import check_choice
 from pymc_tempering.plots.common import GREY, INK, Axes, finish, get_axes, look_of_chain
 from pymc_tempering.types import FloatArray
 
-__all__ = ["plot_logz_trace"]
-
 _LABELS = {
     "draws": "draws per chain (log scale)",
     "time": "sampling time of a chain after tuning (s, log scale)",

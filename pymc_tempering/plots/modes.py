@@ -19,8 +19,6 @@ from pymc_tempering.plots.common import (
 )
 from pymc_tempering.results.modes import Modes
 
-__all__ = ["plot_modes"]
-
 
 def plot_modes(
     found: Any,

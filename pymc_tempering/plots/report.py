@@ -31,8 +31,6 @@ from pymc_tempering.plots.logz_trace import plot_logz_trace
 from pymc_tempering.plots.schedule import plot_barrier, plot_beta_occupancy, plot_logz_curve
 from pymc_tempering.results.files import as_run, check_output, write_output
 
-__all__ = ["REPORT_SUFFIXES", "plot_report", "report"]
-
 REPORT_SUFFIXES = (".html", ".htm")
 
 _STYLE = """

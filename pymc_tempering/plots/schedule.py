@@ -22,8 +22,6 @@ from pymc_tempering.plots.common import (
     whole_numbers,
 )
 
-__all__ = ["plot_barrier", "plot_beta_occupancy", "plot_logz_curve"]
-
 
 def plot_barrier(
     idata: Any, *, ax: Sequence[Axes] | None = None, figsize: tuple[float, float] | None = None

@@ -7,8 +7,6 @@ import numpy as np
 from pymc_tempering.diagnostics.structure import ModelStructure, structure
 from pymc_tempering.plots.common import GREY, ORANGE, SKY, Axes, finish, get_axes
 
-__all__ = ["plot_structure"]
-
 
 def plot_structure(
     found: Any = None, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None

@@ -25,8 +25,6 @@ from pymc_tempering.engine.path.path import Density, call_density, pull_back, to
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import BoolArray, FloatArray
 
-__all__ = ["Ascents", "ascend"]
-
 TOLERANCE = 1e-4
 """nats that the next step may promise where an ascent ends."""
 

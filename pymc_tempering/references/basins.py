@@ -14,8 +14,6 @@ from pymc_tempering.references.quality import GOOD
 from pymc_tempering.references.same_mode import MAX_DIP, N_NEAREST, N_ON_LINE, along, dip
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["LEAST_RISE", "MOST_RUNAWAYS", "Basin", "Basins"]
-
 LEAST_RISE = 1 / 8
 """Share of the rise from one end to a higher one that lies before the middle of the line, where
 both are of one ridge: half where it rises evenly, a quarter where it rises from a flat end."""

@@ -40,8 +40,6 @@ from pymc_tempering.references.prepared import SEARCHES
 from pymc_tempering.references.quality import COARSE, LADDER, N_MANY, TRIMMED, trimmed_variance
 from pymc_tempering.types import FloatArray
 
-__all__ = ["ConditionalFit", "Draws", "conditional_fit", "continued", "least_variance", "mend"]
-
 _PASSES = 2
 """Sets of nodes, the second where the map from the first has draws; one of many globals. Those that
 tails ask for that have grown by then are added to the last set."""

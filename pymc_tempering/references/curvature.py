@@ -12,8 +12,6 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MOST_DIM", "WORTH_ALL", "Curvature", "curvature_at"]
-
 MOST_DIM = 1000
 """Beyond it a fit is diagonal: a dense one takes 8 MB, and an evaluation a millisecond."""
 

@@ -23,8 +23,6 @@ from pymc_tempering.references.local import LocalFit, assess
 from pymc_tempering.references.quality import GOOD, N_DRAWS, N_ROUGH, evaluate_elbo
 from pymc_tempering.references.same_mode import LEAST_DIM, MAX_DIP, unexplained
 
-__all__ = ["MOST_FITS", "NEARBY", "WIDTHS", "find_diffuse"]
-
 WIDTHS = 2.0 ** np.arange(9)
 """Multiples of the fit's scale that are looked at."""
 

@@ -12,9 +12,6 @@ from pymc_tempering.options import as_numbers
 from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM
 from pymc_tempering.types import FloatArray
 
-__all__ = ["base_from_draws", "effective_sizes", "expand_to_draws", "match_moments",
-           "n_independent", "widen"]  # fmt: skip
-
 
 def base_from_draws(
     draws: FloatArray, *, full: bool | None = None, min_scale: FloatArray | float | None = None

@@ -19,8 +19,6 @@ from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.quality import FAIR, TRIMMED, has_gradient
 from pymc_tempering.types import BoolArray, FloatArray
 
-__all__ = ["MAX_FULL_RANK_DIM", "fit_gaussian"]
-
 MAX_FULL_RANK_DIM = 200
 """Above this dimension a dense map may cost more than the density it serves, and so many draws as a
 regression takes cost too much."""

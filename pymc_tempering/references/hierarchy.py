@@ -34,8 +34,6 @@ from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.references.transport_maps import NEEDLESS
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Hierarchy", "positions_by_run"]
-
 N_STARTS = 16
 """Ascents of the marginal density, as of :func:`pymc_tempering.estimate_many`; fewer, but one of
 each search, where they take more than a search does that knows of one mode."""

@@ -22,11 +22,6 @@ from pymc_tempering.references.same_mode import owner
 from pymc_tempering.references.starts import Starts, jitter, pulled_inside
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "FINITE_VARIANCE", "N_DRAWS", "OneMode", "QuickEvidence", "defensive_weights",
-    "evidence_at_mode", "evidence_from", "log_mean_weight", "mode_near", "one_mode",
-]  # fmt: skip
-
 N_DRAWS = 400
 """Draws that tell V and the tail of the weights; as many are the least that log Z comes from."""
 

@@ -24,8 +24,6 @@ from pymc_tempering.model.structure import Structure
 from pymc_tempering.references.nested_laplace import Conditionals
 from pymc_tempering.types import FloatArray
 
-__all__ = ["interpolated", "pruned"]
-
 _UNEXPLAINED = 1e-4, 1e-2
 """Variance over all that locals depend on, in units of V, that principal components leave out: a
 thousandth of the V before, within these. `gp_states` took 171, and 2.1 ms, for 74 and 0.4."""

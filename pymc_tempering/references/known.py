@@ -20,8 +20,6 @@ from pymc_tempering.references.quality import EXACT
 from pymc_tempering.references.starts import Starts, evaluated
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["MOST_KNOWN", "KnownModes", "Owners"]
-
 MOST_KNOWN = 64
 """Modes that starts are compared with, each by D squared operations a start, and of which the
 curvature is taken at the end of a search. With more, places decide the base and not shapes."""

@@ -21,10 +21,6 @@ from pymc_tempering.references.quality import GOOD, N_DRAWS, N_MANY, N_ROUGH, ev
 from pymc_tempering.results.statistics import N_WELL_FITTED
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LEAST_SHARE", "LocalFit", "Shape", "assess", "combine_local_bases", "comparable",
-           "holding", "laplace_at", "poorly_fitted_modes", "refine", "well_fitted_modes",
-           "with_images"]  # fmt: skip
-
 LEAST_SHARE = 0.02
 """Of the largest mass of a mode, below which one matters to no log Z."""
 

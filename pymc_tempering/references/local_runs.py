@@ -34,8 +34,6 @@ from pymc_tempering.references.quality import (
 )
 from pymc_tempering.types import FloatArray
 
-__all__ = ["DEEP", "MOST_GRADIENTS", "depth_of_funnels", "map_by_run"]
-
 DEEP = 0.8
 """Depth from which steps of local sizes pay: 0.8 to 3 on hierarchies written centred, funnels and
 horseshoes, 0.3 to 0.8 on bananas, heavy tails and skewed posteriors (benchmarks/funnels.py)."""

@@ -39,8 +39,6 @@ from pymc_tempering.private.of_pymc import constant_values, is_log_transform
 from pymc_tempering.references.hierarchy import positions_by_run
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["LocalScales", "find_local_scales", "scaled"]
-
 _LEAST_VALUES = 8  # fewer have few scales, which are globals
 _N_PLACES, _N_VALUES = 32, 50  # draws of the scales, and values seen at each
 _WIDER = 2.0  # spread that is added to the logarithms of scales, as drawn from the prior

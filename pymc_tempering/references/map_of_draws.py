@@ -27,8 +27,6 @@ from pymc_tempering.engine.path.transport import (
 from pymc_tempering.numerics import LOG_2PI, log_t_constant
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["MOST_DIM", "StudentFits", "map_of_draws", "student_fits", "terms_of"]
-
 MOST_DIM = 100
 """Coordinates beyond which it is not tried."""
 

@@ -16,17 +16,6 @@ from pymc_tempering.references.prepared import centre
 from pymc_tempering.references.same_mode import owner
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "first_mixture",
-    "mixture_of_draws",
-    "mixture_of_maps",
-    "refined_mixture",
-    "swap_rejection",
-    "uncovered_share",
-    "with_fit_of_uncovered",
-    "with_known",
-]
-
 _PRIOR_DRAWS = 5.0
 """What each fit counts for beside draws of the target."""
 

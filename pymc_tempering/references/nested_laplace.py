@@ -20,8 +20,6 @@ from pymc_tempering.engine.path.path import Density
 from pymc_tempering.model.structure import Structure
 from pymc_tempering.types import BoolArray, FloatArray
 
-__all__ = ["Conditionals", "NestedLaplace"]
-
 
 class Conditionals(NamedTuple):
     """Conditional modes and precisions of the locals, by node.

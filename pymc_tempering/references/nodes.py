@@ -23,9 +23,6 @@ from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.quality import LADDER
 from pymc_tempering.types import FloatArray
 
-__all__ = ["FARTHEST", "N_NODES", "Ridges", "alone", "nodes_in_tails", "nodes_of", "profiles",
-           "ridges_by_nested", "with_tails"]  # fmt: skip
-
 N_NODES = 128
 """Nodes of the globals, half as many up to four, and twice as many beyond eight; a power of 2, as
 Sobol's points are."""

@@ -21,8 +21,6 @@ from pymc_tempering.references.nodes import Ridges, alone, with_tails
 from pymc_tempering.references.quality import N_MANY
 from pymc_tempering.types import FloatArray
 
-__all__ = ["normal_locals_of", "ridges_of_normal", "with_own_law"]
-
 _N_LOOKED = 8
 """Draws of a map at which it is looked whether locals are normal."""
 

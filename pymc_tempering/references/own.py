@@ -15,9 +15,6 @@ from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.options import did_you_mean
 from pymc_tempering.types import FloatArray
 
-__all__ = ["GivenReference", "OwnReference", "check_cover", "check_gaussian", "is_reference",
-           "not_covered"]  # fmt: skip
-
 _METHODS = ("draw", "log_density", "gradient")
 
 

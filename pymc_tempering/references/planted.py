@@ -18,9 +18,6 @@ from pymc_tempering.references.same_mode import MAX_DIP
 from pymc_tempering.references.starts import evaluated
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MASSES", "NEAREST_AND_FURTHEST", "N_PLACES", "VALLEY", "WIDTHS", "Looked",
-           "found_if_there"]  # fmt: skip
-
 MASSES = (0.01, 0.05, 0.25)
 """Shares of the whole mass that a planted mode has."""
 

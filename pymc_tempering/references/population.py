@@ -19,8 +19,6 @@ from pymc_tempering.references.quality import N_MANY, evaluate_elbo
 from pymc_tempering.references.starts import inside, jitter, pulled_inside
 from pymc_tempering.types import FloatArray
 
-__all__ = ["fit_by_draws"]
-
 MOST_ROUNDS = 40
 """A bound: rounds end where the weights have settled."""
 

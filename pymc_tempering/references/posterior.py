@@ -32,8 +32,6 @@ from pymc_tempering.references.same_mode import owner
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["NEARBY", "PosteriorDraws"]
-
 NEARBY = Effort(32, 1000)
 """Ascents that look where the modes went: a few per cent of what a run takes."""
 

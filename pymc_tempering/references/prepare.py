@@ -28,8 +28,6 @@ from pymc_tempering.types import FloatArray
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["fit_base", "prepare", "shared_generator"]
-
 N_PRIOR_STARTS = 512
 """Starts of the search that are drawn from the prior, where it can be drawn from."""
 

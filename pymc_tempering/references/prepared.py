@@ -16,9 +16,6 @@ from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.results.statistics import N_START_COUNTS
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MOST_ONCE", "NO_SEARCH", "N_SEARCHES", "SEARCHES", "Effort", "Prepared", "Report",
-           "Search", "centre", "mass_once", "unwatched"]  # fmt: skip
-
 N_SEARCHES = 4
 """Searches that share what they know and what they may spend. Each starts on its own: from another
 place, with other random numbers."""

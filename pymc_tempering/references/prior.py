@@ -23,8 +23,6 @@ from pymc_tempering.model.python_density import watch_for_python
 from pymc_tempering.private.of_pymc import is_improper, reseed
 from pymc_tempering.types import FloatArray
 
-__all__ = ["PriorDraws", "PriorReference"]
-
 
 class PriorDraws:
     """Draws of a model's free variables, as unconstrained values.

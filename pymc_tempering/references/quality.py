@@ -26,11 +26,6 @@ from pymc_tempering.engine.path.path import Density, density_at
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import BoolArray, FloatArray
 
-__all__ = ["COARSE", "EXACT", "FAIR", "GAIN", "GOOD", "LADDER", "N_DRAWS", "N_IMPORTANCE", "N_MANY",
-           "N_ROUGH", "TRIMMED", "Elbo", "ImportanceEvidence", "barrier_of",
-           "evaluate_elbo", "has_gradient", "importance_evidence", "log_weights",
-           "trimmed_variance", "variance_of_barrier", "variance_of_rejection"]  # fmt: skip
-
 EXACT = 0.005
 """Nothing is left to explain: log Z from 2560 weights is off by 0.0014 nats."""
 

@@ -20,11 +20,6 @@ from pymc_tempering.references.local import LocalFit
 from pymc_tempering.references.quality import COARSE, GOOD, N_ROUGH, evaluate_elbo
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = [
-    "LEAST_DIM", "MAX_DIP", "MAX_FALL", "N_NEAREST", "N_ON_LINE", "along", "dip", "hides_one",
-    "joined", "merge", "n_places", "one_place", "owner", "same_mode", "unexplained", "which_mode",
-]  # fmt: skip
-
 MAX_DIP = 1.0
 """nats by which the log density may fall between two points of one mode: ascents stop at different
 points of a ridge, many of its widths apart."""

@@ -33,10 +33,6 @@ from pymc_tempering.references.starts import Starts, Surroundings, evaluated, pu
 from pymc_tempering.references.survey import NEGLIGIBLE, Proposal, Survey
 from pymc_tempering.types import BoolArray, FloatArray
 
-__all__ = ["N_PATHS", "SOURCES", "Images", "StartSource", "along_lines",
-           "around_known_modes", "deflated_residual", "images_of_modes",
-           "on_ascent_paths"]  # fmt: skip
-
 SOURCES = ("prior", "jitter", "scales", "images", "residual", "lines", "paths", "diffuse")
 """Names of all of them."""
 

@@ -13,9 +13,6 @@ from pymc_tempering.engine.path.path import Density, density_at
 from pymc_tempering.errors import BaseError
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Starts", "Surroundings", "evaluated", "inside", "jitter", "pulled_inside",
-           "start_inside"]  # fmt: skip
-
 SMALLEST, LARGEST = 0.5, 15.0
 """Standard deviations of the jitter, log uniform: modes nearby need a small one, modes far away a
 large one."""

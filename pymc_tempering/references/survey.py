@@ -24,8 +24,6 @@ from pymc_tempering.references.same_mode import N_ON_LINE, joined, n_places
 from pymc_tempering.references.starts import Starts, evaluated, inside, pulled_inside
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["NEGLIGIBLE", "Proposal", "Survey"]
-
 NEGLIGIBLE = 10.0
 """nats below the best at which a mode's mass does not matter, what its ELBO may miss included."""
 

@@ -28,8 +28,6 @@ from pymc_tempering.references.map_of_draws import terms_of
 from pymc_tempering.references.quality import EXACT, GAIN, TRIMMED, has_gradient, trimmed_variance
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["MOST_DIM", "third_order_fit"]
-
 MOST_DIM = 50
 """Coordinates beyond which it is not tried: there are D^3 / 6 third derivatives."""
 

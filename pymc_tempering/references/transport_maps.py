@@ -33,8 +33,6 @@ from pymc_tempering.references.starts import inside
 from pymc_tempering.references.third_order import MOST_DIM as MOST_DIM_OF_THIRD_ORDER
 from pymc_tempering.references.third_order import third_order_fit
 
-__all__ = ["MAX_TAIL_INDEX", "NEEDLESS", "falls_like_a_power", "fit_maps"]
-
 MAX_TAIL_INDEX = 0.5
 """Pareto k of the weights of a shape of third order up to which it is kept. It sees what its own
 draws meet, and these do not meet a centred hierarchy's funnel, nor the ends of a ridge. See "Shapes

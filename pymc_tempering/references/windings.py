@@ -32,8 +32,6 @@ from pymc_tempering.references.ascent import ascend
 from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["Windings", "find_windings", "unwound"]
-
 N_STARTS = 16
 """Draws of the prior from which ascents lead to a place with mass, as of a hierarchy."""
 

@@ -10,8 +10,6 @@ import xarray as xr
 
 from pymc_tempering.types import FloatArray
 
-__all__ = ["DELTA_DIGIT", "compact", "compress", "has_ladder", "round_delta", "without_idle_draws"]
-
 DELTA_DIGIT = 2.0**-16
 """Last digit of a recorded ``delta``, in nats.
 

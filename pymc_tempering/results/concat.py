@@ -24,8 +24,6 @@ from pymc_tempering.results.identity import (
 from pymc_tempering.results.schema import SAMPLE_STATS
 from pymc_tempering.types import FloatArray
 
-__all__ = ["check_distinct_chains", "concat_chains", "pad_ladder", "side_by_side"]
-
 # what random numbers decide, by method; times and counts may coincide or differ for other reasons
 _RANDOM = ("delta", "target_delta", "base_delta", "beta", "log_weight_forward", "lp")
 

@@ -19,12 +19,6 @@ from pymc_tempering.results.schema import SAMPLE_STATS, TEMPERING
 from pymc_tempering.results.statistics import LABELS, unpacked
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "BETA", "DELTA", "OBSERVED", "POSITION", "PREFIX", "RECORDS", "attach_estimate",
-    "by_chain_and_draw", "diagnostic_variables", "group_of", "label_dimensions", "named_entries",
-    "open_hint", "read_diagnostics", "read_draws", "read_statistics",
-]  # fmt: skip
-
 # names under which a tempered model and its draws carry what `untemper` needs
 PREFIX = "tempering_"
 BETA = "beta"

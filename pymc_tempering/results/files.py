@@ -22,12 +22,6 @@ import xarray as xr
 
 from pymc_tempering.errors import DataError, OptionError, OutputError
 
-__all__ = [
-    "PARTIAL", "RUN_SUFFIXES", "STORE_SUFFIX", "Writer", "as_run", "check_output",
-    "check_run_output", "probe", "read_run", "write_output", "write_run", "write_whole",
-]  # fmt: skip
-
-
 type Writer = Callable[[Path], object]
 """Writes a new file, or a new folder of files, under the name that it is given."""
 

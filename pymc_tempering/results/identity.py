@@ -13,11 +13,6 @@ from pymc_tempering.model.identity import Identity, listed
 from pymc_tempering.model.open_data import value_of
 from pymc_tempering.results.datatree import group_of
 
-__all__ = [
-    "IDENTITY", "check_one_model", "describe_observed", "observed_digest", "observed_values",
-    "recorded_identity", "with_identity",
-]  # fmt: skip
-
 IDENTITY = "model_identity"
 """Attribute of the group ``posterior``."""
 

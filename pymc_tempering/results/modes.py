@@ -14,8 +14,6 @@ from pymc_tempering.estimators.result import decimals_of_error
 from pymc_tempering.results.datatree import named_entries
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Modes", "telling_entries"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Modes:

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from pymc_tempering.results.statistics import SEARCH, STATISTICS
 
-__all__ = ["SAMPLE_STATS", "TEMPERING", "Entry"]
-
 
 class Entry(NamedTuple):
     """One variable of a result."""

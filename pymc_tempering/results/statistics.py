@@ -14,12 +14,6 @@ import numpy as np
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "LABELS", "N_COMPONENTS", "N_START_COUNTS", "N_WELL_FITTED", "SEARCH", "STATISTICS",
-    "STEP_METHODS", "SearchEntry", "Statistic", "pack_search", "read_search", "statistics_of",
-    "unpacked",
-]  # fmt: skip
-
 N_START_COUNTS = 8
 """Modes whose number of starts is stored."""
 

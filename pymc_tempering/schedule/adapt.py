@@ -15,8 +15,6 @@ from pymc_tempering.options import as_numbers, check_betas, check_whole
 from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.types import FloatArray
 
-__all__ = ["cumulative_barrier", "equal_barrier_schedule", "n_levels_for", "round_trip_rate"]
-
 
 def cumulative_barrier(rejection_rates: FloatArray) -> FloatArray:
     """Cumulative communication barrier at the levels of a schedule.

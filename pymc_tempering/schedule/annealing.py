@@ -10,9 +10,6 @@ from pymc_tempering.schedule.adapt import equal_barrier_schedule
 from pymc_tempering.schedule.grid import SCHEDULES, make_schedule
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["ANNEALING_SCHEDULES", "annealing_schedule", "constant_ess_schedule", "knot_sums",
-           "n_levels_for_gap", "schedule_knots"]  # fmt: skip
-
 ANNEALING_SCHEDULES = ("barrier", "ess", *sorted(SCHEDULES))
 """Equal barrier; constant conditional ESS; shapes that need no pilot."""
 

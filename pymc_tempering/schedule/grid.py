@@ -9,8 +9,6 @@ from pymc_tempering.errors import ScheduleError
 from pymc_tempering.options import check_betas, check_choice
 from pymc_tempering.types import FloatArray
 
-__all__ = ["SCHEDULES", "check_levels", "check_n_levels", "make_schedule"]
-
 
 def check_n_levels(n_levels: Any) -> int:
     """Return a number of levels if it is an integer of at least 2, else raise ScheduleError."""

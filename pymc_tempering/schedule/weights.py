@@ -14,9 +14,6 @@ from pymc_tempering.engine.state import Stateful
 from pymc_tempering.numerics import log_exprel
 from pymc_tempering.types import FloatArray
 
-__all__ = ["BiasAdapter", "bias_for_equal_pieces", "knot_log_occupancy", "level_log_occupancy",
-           "wanted_occupancy"]  # fmt: skip
-
 
 def _mean_position(slope: FloatArray) -> FloatArray:
     # mean of the density proportional to exp(slope t) on [0, 1]; the series avoids cancellation

@@ -35,11 +35,6 @@ from pymc_tempering.references.own import GivenReference, OwnReference, check_ga
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.references.windings import find_windings, unwound
 
-__all__ = [
-    "GivenBase", "Requested", "Source", "all_value_vars", "check_memory", "check_passed_on",
-    "explorer_settings", "given_base", "need_gradient", "suited_explorer",
-]  # fmt: skip
-
 # where PyMC says which step methods it assigns
 _log = logging.getLogger("pymc")
 

@@ -17,11 +17,6 @@ import numpy as np
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.errors import OptionError
 
-__all__ = [
-    "BESIDE_SCANS", "CHAIN_ERROR", "LEAST_OF_CHAIN", "LEAST_SCANS", "MOST_CHAIN_ERROR",
-    "MOST_SCANS", "Account", "Budget", "ScanPlan", "block_within",
-]  # fmt: skip
-
 LEAST_SCANS = 4
 """Scans, each of the most gradients that it may take, for which a chain has to have enough."""
 

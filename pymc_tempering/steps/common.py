@@ -43,8 +43,6 @@ from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.steps.visits import Visits
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["TemperedStep"]
-
 
 class Found(NamedTuple):
     """What the search found for the chains of a generator in this state; for all, where None."""

@@ -38,8 +38,6 @@ from pymc_tempering.private.of_pymc import assigned_steps
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["MAX_START_DRAWS", "AnyLadder", "CompoundLadder", "PriorPath", "PyMCMoves"]
-
 _ACCEPTANCE = ("mean_tree_accept", "accepted")
 """Statistics that say how often proposals are accepted; a Gibbs step or a slice has none."""
 

@@ -32,8 +32,6 @@ from pymc_tempering.steps.tuning import (
 )
 from pymc_tempering.types import FloatArray
 
-__all__ = ["CoupledStep", "PairRequested"]
-
 _PILOT_SHARE = 2
 """One part of tuning in so many is for the pilot."""
 

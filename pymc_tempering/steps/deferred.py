@@ -9,8 +9,6 @@ from pymc.step_methods.compound import CompoundStep
 
 from pymc_tempering.steps.common import TemperedStep
 
-__all__ = ["Deferred"]
-
 
 class Deferred(CompoundStep):
     """A tempered step that is built when ``pm.sample`` begins, for the model in context.

@@ -35,8 +35,6 @@ from pymc_tempering.steps.compound_ladder import (
 from pymc_tempering.steps.parallel import ParallelTempering
 from pymc_tempering.types import FloatArray
 
-__all__ = ["CompoundTempering", "DiscreteTempering", "discrete_step"]
-
 PYMC = "pymc"
 """``explorer=`` for moves by PyMC's own step methods."""
 

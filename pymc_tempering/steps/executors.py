@@ -20,8 +20,6 @@ from pymc_tempering.errors import OptionError, TemperingError, WorkerError
 from pymc_tempering.model.own_ops import packed
 from pymc_tempering.private.of_pymc import start_method
 
-__all__ = ["Lost", "check_executor", "run_tasks"]
-
 _log = logging.getLogger("pymc")
 
 type _Call = tuple[bytes, bytes]

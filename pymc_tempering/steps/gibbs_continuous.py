@@ -20,8 +20,6 @@ from pymc_tempering.steps.coupled import CoupledStep, PairRequested
 from pymc_tempering.steps.tuning import PilotResult
 from pymc_tempering.types import FloatArray
 
-__all__ = ["GibbsCT"]
-
 
 class GibbsCT(CoupledStep):
     r"""Gibbs continuous tempering, with a coupled replica at the posterior.

@@ -45,8 +45,6 @@ from pymc_tempering.steps.tuning import (
 )
 from pymc_tempering.types import FloatArray
 
-__all__ = ["HAIS", "PILOT_SCANS"]
-
 N_KNOTS = 33
 """Levels of the schedule that are recorded; a schedule may have thousands."""
 

@@ -14,8 +14,6 @@ from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.tuning import Tuner
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["LadderRun", "components"]
-
 
 def components(record: ScanRecord) -> dict[str, Any]:
     """Statistics of the components of a mixture; those that have no room are put together."""

@@ -28,8 +28,6 @@ from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.tuning import FIRST_LEVELS, MIXTURE_LEVELS, Tuner, overdisperse
 from pymc_tempering.types import FloatArray
 
-__all__ = ["ParallelTempering"]
-
 _DEFAULT, _LOCAL = Hamiltonian(), Gist()
 """How replicas move where nobody says, and where there are funnels; asked for by every draw."""
 

@@ -14,8 +14,6 @@ from pymc_tempering.results.statistics import (
     statistics_of,
 )
 
-__all__ = ["Recorder"]
-
 
 class Recorder:
     """The statistics of one step: what PyMC is told of them, and what it is given.

@@ -43,8 +43,6 @@ from pymc_tempering.steps.round import Round, predicted_moves
 from pymc_tempering.steps.visits import MOST_GRADIENTS, not_visited
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LEAST_RESTARTS", "RESTARTS_PER_MODE", "ReferenceChoice", "log_reference"]
-
 MAX_UNCOVERED = 0.1
 """Share of the draws outside of all components from which on a mode has none: few levels would
 hardly ever lead there."""

@@ -11,8 +11,6 @@ from pymc_tempering.schedule.adapt import n_levels_for, round_trip_rate
 from pymc_tempering.steps.budget import CHAIN_ERROR, LEAST_OF_CHAIN
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Round", "predicted_moves"]
-
 
 def predicted_moves(variance: float, *, least_levels: int = 2, n_tuned: int = 0) -> float:
     r"""Moves of replicas until log Z of a chain has the error that it aims at.

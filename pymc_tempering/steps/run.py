@@ -31,11 +31,6 @@ from pymc_tempering.steps.budget import Budget
 from pymc_tempering.steps.spread import spread_chains
 from pymc_tempering.steps.workers import check_workers, errors_of_workers, refuse_before_start
 
-__all__ = [
-    "DEFAULT_CHAINS", "Sampler", "build_step", "check_budget", "check_options", "check_run",
-    "prepare_step", "run_chains",
-]  # fmt: skip
-
 Sampler = Callable[..., xr.DataTree]
 """Samples ``chains`` chains with ``random_seed``; both are keyword arguments."""
 

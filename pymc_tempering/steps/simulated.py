@@ -20,8 +20,6 @@ from pymc_tempering.steps.coupled import CoupledStep, PairRequested
 from pymc_tempering.steps.tuning import FIRST_LEVELS, PilotResult
 from pymc_tempering.types import FloatArray
 
-__all__ = ["SimulatedTempering"]
-
 
 class SimulatedTempering(CoupledStep):
     r"""Simulated tempering, with a coupled replica at the posterior.

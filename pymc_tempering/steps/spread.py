@@ -16,8 +16,6 @@ from pymc_tempering.steps.executors import Lost, run_tasks
 
 _log = logging.getLogger("pymc")
 
-__all__ = ["check_trace", "parent_of_chain", "spread_chains"]
-
 
 def spread_chains(
     executor: Any,

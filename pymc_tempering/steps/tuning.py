@@ -35,11 +35,6 @@ from pymc_tempering.steps.reference import (
 from pymc_tempering.steps.round import Round
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = [
-    "FIRST_LEVELS", "MAX_LEVELS", "MIXTURE_LEVELS", "PilotResult", "PilotStart", "Tuner",
-    "overdisperse", "read_pilot", "resumed_pilot", "round_lengths", "start_pilot",
-]  # fmt: skip
-
 FIRST_LEVELS, MIXTURE_LEVELS = 12, 4
 """Levels with which a path begins, from a wide Gaussian and from a mixture."""
 

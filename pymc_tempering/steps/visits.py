@@ -16,8 +16,6 @@ from pymc_tempering.references.same_mode import joined, owner
 from pymc_tempering.references.starts import inside
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MOST_GRADIENTS", "Visits", "not_visited"]
-
 N_LOOKED_AT = 32
 """Draws, evenly spaced: eight of them are of a mode with a quarter of the mass."""
 

@@ -21,8 +21,6 @@ from pymc_tempering.errors import OptionError, TemperingError, WorkerError
 from pymc_tempering.options import check_choice
 from pymc_tempering.private.of_pymc import default_cores, start_method
 
-__all__ = ["check_workers", "errors_of_workers", "refuse_before_start"]
-
 _GUARD = 'if __name__ == "__main__":'
 _ONE_PROCESS = "pass `cores=1`"
 _WAYS_OUT = _ONE_PROCESS + (

@@ -13,8 +13,6 @@ from typing import Any
 import numba
 import numpy as np
 
-__all__ = ["banana", "gaussian", "log_gamma", "mixture", "student"]
-
 _SIGNATURE = "float64(CPointer(float64), CPointer(float64))"
 type Vector = tuple[float, ...]
 type Matrix = tuple[Vector, ...]

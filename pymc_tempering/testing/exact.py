@@ -22,8 +22,6 @@ from pymc_tempering.types import FloatArray
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["ExactTarget", "TargetParts", "base_log_density", "path_gaussian", "quadrature"]
-
 
 def _mean_and_factor(base: GaussianBase, dim: int) -> tuple[FloatArray, FloatArray]:
     mean = np.asarray(base.mean, dtype=np.float64)

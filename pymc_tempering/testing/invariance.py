@@ -13,8 +13,6 @@ from scipy import stats
 from pymc_tempering.errors import OptionError
 from pymc_tempering.types import FloatArray
 
-__all__ = ["InvarianceResult", "Statistic", "default_statistics", "invariance_test"]
-
 type Statistic = Callable[[FloatArray], FloatArray]
 """Maps states ``(n, ...)`` to ``(n,)`` finite numbers."""
 

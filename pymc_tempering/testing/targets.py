@@ -24,9 +24,6 @@ from pymc_tempering.types import FloatArray
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["TARGETS", "asymmetric_bimodal", "banana", "correlated_gaussian", "hard_edge_gaussian",
-           "heavy_tail", "scaled_normal", "skewed_gamma", "trimodal_1d"]  # fmt: skip
-
 type _Recipe = tuple[Callable[..., ExactTarget], tuple[Any, ...]]
 
 

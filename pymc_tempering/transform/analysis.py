@@ -24,8 +24,6 @@ from pymc_tempering.numerics import weight_ess
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.types import FloatArray
 
-__all__ = ["collect", "collect_bridge"]
-
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     """Weigh tempered draws and estimate log Z of every chain."""

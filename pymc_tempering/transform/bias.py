@@ -24,8 +24,6 @@ from pymc_tempering.schedule.adapt import cumulative_barrier
 from pymc_tempering.steps.tuning import PilotStart, overdisperse, read_pilot, start_pilot
 from pymc_tempering.types import FloatArray
 
-__all__ = ["BaseAndBias", "Bias", "bias_from_levels", "run_pilot"]
-
 
 @dataclass(frozen=True, eq=False)
 class Bias:

@@ -18,8 +18,6 @@ from pymc_tempering.steps.run import Sampler
 from pymc_tempering.transform.tempered import temper
 from pymc_tempering.transform.untempered import untemper
 
-__all__ = ["prepare", "run"]
-
 
 def prepare(
     method: Method, model: pm.Model, options: dict[str, Any], run_settings: dict[str, Any]

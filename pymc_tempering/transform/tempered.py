@@ -28,8 +28,6 @@ from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.transform.bias import Bias, run_pilot
 from pymc_tempering.types import FloatArray
 
-__all__ = ["finite_gradient", "temper"]
-
 
 def temper(
     model: pm.Model | None = None,
@@ -243,13 +241,16 @@ class FiniteGradient(TypeCastingOp):
     __props__ = ()
 
     def make_node(self, x: Any) -> Apply:
+        """Of one input, and an output of its type."""
         x = pt.as_tensor_variable(x)
         return Apply(self, [x], [x.type()])
 
     def infer_shape(self, node: Any, input_shapes: Any) -> Any:
+        """That of the input."""
         return input_shapes
 
     def pullback(self, inputs: Any, outputs: Any, output_gradients: Any) -> list[Any]:
+        """Gradient that comes in, with zero for what is not finite."""
         return [
             pt.switch(pt.or_(pt.isnan(g), pt.isinf(g)), pt.zeros_like(g), g)
             for g in output_gradients

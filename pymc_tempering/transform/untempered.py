@@ -24,8 +24,6 @@ from pymc_tempering.results.datatree import (
 from pymc_tempering.transform.analysis import collect
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["statistics_of_draws", "stored_statistics", "untemper"]
-
 # statistics of a transition that still mean something beside a draw picked by weight
 _KEPT_STATISTICS = (
     "acceptance_rate", "depth", "diverging", "mean_tree_accept", "n_steps", "reached_max_treedepth",

@@ -21,8 +21,6 @@ from pymc_tempering.model.open_data import OpenDensity, exact_array, shared_of, 
 from pymc_tempering.options import did_you_mean
 from pymc_tempering.results.identity import observed_values, recorded_identity
 
-__all__ = ["check_all_data", "with_new_rows"]
-
 _MAY_DIFFER = ("the data ", "the likelihood of ", "the potential ", "the length of the dim ")
 
 

@@ -42,8 +42,6 @@ from pymc_tempering.results.identity import observed_values, with_identity
 from pymc_tempering.steps.run import DEFAULT_CHAINS, check_budget, check_run
 from pymc_tempering.updates.rows import check_all_data, with_new_rows
 
-__all__ = ["GROUP", "update"]
-
 GROUP = "updates"
 """Group of a run with an entry for each update, along the dimension `update`."""
 

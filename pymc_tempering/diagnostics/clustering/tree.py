@@ -26,8 +26,6 @@ from pymc_tempering.diagnostics.clustering.valley import (
 )
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["find_modes"]
-
 _MAX_MODES = 50  # more are no table that anybody reads
 _MIN_DRAWS = 60  # an empty window against 29 draws on each side is evidence of a valley
 

@@ -15,11 +15,6 @@ from scipy.special import xlogy
 
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "MAX_RATIO", "MIN_EVIDENCE", "Valley", "compress_tails", "deepest_valley", "discriminant",
-    "evidence_of_counts", "is_valley", "local_directions", "principal_directions", "robust_scale",
-]  # fmt: skip
-
 _N_DIRECTIONS = 3  # of each kind: modes that differ in more are parted one cut after another
 
 MAX_RATIO = 0.5

@@ -24,8 +24,6 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import new_counts, zero_density_by_level
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Annealer", "AnnealingRecord", "AnnealingSettings", "Particles"]
-
 MAX_ROWS = 24
 """Step sizes tuned separately, each for an equal share of the levels."""
 

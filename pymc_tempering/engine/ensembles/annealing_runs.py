@@ -33,11 +33,6 @@ from pymc_tempering.engine.tally import EVALUATIONS, count_move, count_reference
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["TRANSITIONS", "Annealing", "AnnealingLog", "AnnealingMoves", "AnnealingTally",
-           "anneal_ensemble", "anneal_forward", "anneal_reverse", "annealing_scans",
-           "annealing_transition", "persistent_move", "random_walk_move", "refresh_momentum",
-           "target_chain"]  # fmt: skip
-
 TRANSITIONS = ("hamiltonian", "fresh_momentum", "random_walk")
 """Momentum kept in part (HAIS); drawn afresh each time (AIS with HMC); Gaussian proposals."""
 

@@ -10,9 +10,6 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import log_exprel, log_sum_exp, truncated_exponential_icdf
 from pymc_tempering.types import FloatArray
 
-__all__ = ["draw_beta", "draw_level", "exchange_probability", "level_masses",
-           "neighbour_level", "piece_masses"]  # fmt: skip
-
 
 @compiled
 def piece_masses(

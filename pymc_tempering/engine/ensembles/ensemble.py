@@ -9,8 +9,6 @@ from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.tally import counts_by_name
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["Ensemble"]
-
 
 class Ensemble(Stateful):
     """Replicas on a path; what couples them is the subclass's."""

@@ -19,8 +19,6 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import EVALUATIONS, new_counts, zero_density_by_level
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["Ladder", "ScanRecord"]
-
 
 class ScanRecord(NamedTuple):
     """What a block of scans reports."""

@@ -18,8 +18,6 @@ from pymc_tempering.engine.tally import RESTARTS, count_move, count_reference_dr
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["LadderRecord", "Rungs", "ladder_scans"]
-
 
 class Rungs(NamedTuple):
     """Schedule of a ladder, and which replica is at which level; arrays of int are overwritten."""

@@ -19,8 +19,6 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import new_counts, zero_density_by_level
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["PairRecord", "TemperedPair"]
-
 
 class PairRecord(NamedTuple):
     """What a block of scans reports."""

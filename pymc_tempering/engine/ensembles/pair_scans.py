@@ -47,11 +47,6 @@ from pymc_tempering.engine.tally import count_move, count_reference_draw
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["LEVEL_UPDATES", "Bias", "Pair", "PairLog", "PairScans", "continuous_scans",
-           "exchange_at_levels", "exchange_marginally", "exchange_or_not",
-           "move", "move_target", "redraw_beta", "redraw_level", "scale_at", "simulated_scans",
-           "try_reference"]  # fmt: skip
-
 
 class Bias(NamedTuple):
     """What keeps the inverse temperature moving."""

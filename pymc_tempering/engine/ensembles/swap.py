@@ -7,10 +7,6 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import draw_below
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["DEO", "SWAP_SCHEMES", "SWEEP", "attempt_swap", "begin_block",
-           "is_restarted", "swap_probability", "swap_sweep", "track_trips", "visit_base",
-           "visit_target"]  # fmt: skip
-
 SWAP_SCHEMES = ("deo", "seo", "sweep", "alternating_sweep")
 """Deterministic even-odd; stochastic even-odd; full upward sweep; sweeps up and down in turn."""
 

@@ -8,9 +8,6 @@ from pymc_tempering.engine.move import Explorer
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Adaptation", "adapt_scale", "averaged_step_sizes", "new_dual_averaging",
-           "update_dual_averaging"]  # fmt: skip
-
 _MIN_LOG_STEP = np.log(1e-6)  # below it rounding moves a position as far as a step
 
 

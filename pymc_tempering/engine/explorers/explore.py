@@ -12,8 +12,6 @@ from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas
 from pymc_tempering.jit import compiled
 
-__all__ = ["EXPLORERS", "explore"]
-
 EXPLORERS: dict[str, Callable[[], ExplorerSettings]] = {
     "hamiltonian": Hamiltonian,
     "slice": Slice,

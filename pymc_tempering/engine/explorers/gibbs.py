@@ -27,9 +27,6 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import draw_below
 from pymc_tempering.types import FloatArray
 
-__all__ = ["GibbsHamiltonian", "GibbsSlice", "Support", "gibbs_hamiltonian_move",
-           "gibbs_slice_move"]  # fmt: skip
-
 Support = tuple[int, int, int]
 """Of one entry: its place in ``z``, its lowest value, and how many values it has, one apart."""
 

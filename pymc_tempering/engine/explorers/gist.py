@@ -25,8 +25,6 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import draw_below
 from pymc_tempering.types import FloatArray
 
-__all__ = ["DISPLACEMENT", "FLAT", "Gist", "gist_move"]
-
 DISPLACEMENT = 1e-3
 """Of the probe, in standard deviations of the reference: narrow parts of funnels are wider."""
 

@@ -30,10 +30,6 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import draw_below
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LOG_MAX_STEP_SIZE", "MAX_ACCEPTED_ERROR", "MAX_ENERGY_ERROR", "MAX_STEP_SIZE",
-           "Hamiltonian", "Proposal", "TrajectorySettings", "accept", "draw_trajectory", "follow",
-           "hamiltonian_move", "jitter", "propose"]  # fmt: skip
-
 MAX_ENERGY_ERROR = 1000.0
 """Energy error in nats beyond which a trajectory counts as divergent, as in PyMC and Stan."""
 

@@ -25,8 +25,6 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import draw_below
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Slice", "slice_move", "update_coordinate"]
-
 
 @compiled(borrows=True)
 def _try(path: Path, replicas: Replicas, counts: FloatArray) -> Trial:

@@ -7,8 +7,6 @@ from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import evaluate, new_replicas
 from pymc_tempering.types import FloatArray
 
-__all__ = ["climb"]
-
 MAX_EVALUATIONS = 200
 """Gradients, several times what an ascent takes that ends at a mode."""
 

@@ -11,9 +11,6 @@ from pymc_tempering.engine.path.transport import NO_TERMS, log_map
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["Components", "component_excess", "is_diagonal", "log_mixture", "no_components",
-           "widest"]  # fmt: skip
-
 _MANY = 12
 """Coordinates from which vector instructions gain more than they cost to begin with."""
 

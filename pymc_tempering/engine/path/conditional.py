@@ -50,9 +50,6 @@ from pymc_tempering.engine.path.conditional_laws import Laws
 from pymc_tempering.errors import BaseError
 from pymc_tempering.types import FloatArray
 
-__all__ = ["ConditionalMap"]
-
-
 _DTYPES: dict[str, type[np.generic]] = {"loadings": np.float32}
 _DTYPES |= dict.fromkeys(("order", "begins", "parents", "summed", "in_sd", "used"), np.uint32)
 """Loadings are most of the numbers of a map, and read for every evaluation. Code that knows of no

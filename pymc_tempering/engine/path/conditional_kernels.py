@@ -9,8 +9,6 @@ from pymc_tempering.engine.path.path import call_density
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["TILE", "Arrays", "back_all", "density_through", "forward_all", "pull_back_all"]
-
 TILE = 1024  # 8 kB of each array: three of them stay in a first-level cache of 32
 
 type Scratch = tuple[FloatArray, ...]

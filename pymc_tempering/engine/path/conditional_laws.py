@@ -7,8 +7,6 @@ import numpy as np
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["BOUND", "SATURATES", "Laws", "bounded", "saturating", "unwarp", "warp", "warp_tail"]
-
 BOUND = 25.0
 """Standard deviations at which the globals that locals depend on are bounded: nodes reach 5, and
 more where tails do."""

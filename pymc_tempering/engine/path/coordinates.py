@@ -12,8 +12,6 @@ import numpy as np
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Coordinates"]
-
 
 @dataclass(frozen=True)
 class Coordinates:

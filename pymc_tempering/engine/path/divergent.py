@@ -18,8 +18,6 @@ from pymc_tempering.engine.path.replicas import evaluate, new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.types import FloatArray
 
-__all__ = ["BEYOND", "MAX_DIM", "NO_RISE", "Rise", "first_rise", "rise_beyond"]
-
 MIN_WAY = 5.0
 """Standard deviations, beyond which the end of an ascent is no mode that is known."""
 

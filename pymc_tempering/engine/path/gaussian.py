@@ -11,8 +11,6 @@ from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray
 
-__all__ = ["TAIL", "GaussianBase", "base_id", "scale_from_correlation"]
-
 TAIL = 0.005
 """Share of draws clipped on each side: what a chain that has not settled yet leaves there."""
 

@@ -13,8 +13,6 @@ import math
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MEMORY", "copy", "dot", "first_loop", "move", "remember", "scale", "second_loop"]
-
 MEMORY = 8
 """Pairs of steps and changes of the gradient that the curvature is known from."""
 

@@ -24,8 +24,6 @@ from pymc_tempering.engine.path.sparse_precision import (
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["marginal_density", "solve_at_nodes"]
-
 _APART = 1e-2
 """Standard deviations of second differences of gradients, of which half as many digits are left as
 of first ones."""

@@ -29,8 +29,6 @@ from pymc_tempering.errors import BaseError
 from pymc_tempering.numerics import LOG_2PI, log_t_constant
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["DEFENSIVE_DOF", "DEFENSIVE_SHARE", "LocalDensity", "Mixture"]
-
 type LocalDensity = GaussianBase | TransportMap
 """What a mixture knows of a mode."""
 

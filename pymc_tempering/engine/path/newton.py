@@ -15,8 +15,6 @@ from pymc_tempering.engine.path.sparse_precision import System, factorise, solve
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["STEP", "climb", "n_colours", "precision", "precision_over_widths"]
-
 STEP = 1e-4
 """Standard deviations of differences of gradients: eight of twelve digits are left."""
 

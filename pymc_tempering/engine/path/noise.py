@@ -11,9 +11,6 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.path import Density, density_at
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MAX_JITTER", "NOISE_FREE", "first_noise", "is_noise", "jitter", "n_evaluations",
-           "noisiest"]  # fmt: skip
-
 MAX_JITTER = 0.1
 """nats, as a standard deviation: the mean density is then wrong by half its square, 0.005 nats."""
 

@@ -31,8 +31,6 @@ from pymc_tempering.engine.path.sparse_precision import (
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Span", "density_of_globals", "draw_locals", "precisions", "standardise_locals"]
-
 _ROUNDING = 1e-9
 """Of the largest change of a gradient: what is more is of a matrix that the span does not have."""
 

@@ -15,8 +15,6 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["Orbit", "extended"]
-
 
 def extended(z: FloatArray, sums: FloatArray) -> FloatArray:
     """Append to ``z`` (..., D) the entries that the others sum to: (..., D + R)."""

@@ -23,9 +23,6 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["GAUSSIAN", "HALF_LOG_2PI", "MIXTURE", "Density", "Path", "call_density", "density_at",
-           "evaluate_reference", "evaluate_target", "log_normal", "pull_back", "to_z"]  # fmt: skip
-
 
 class Density(Protocol):
     """A compiled log density, kept alive by the object that presents it."""

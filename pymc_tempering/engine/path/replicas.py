@@ -13,10 +13,6 @@ from pymc_tempering.engine.path.path import GAUSSIAN, Path, evaluate_reference, 
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["N_WORK", "Replicas", "Trial", "Work", "copy_replica", "draw_from_reference", "evaluate",
-           "evaluate_trial", "log_tempered", "new_replicas", "take_trial",
-           "trial_position"]  # fmt: skip
-
 
 class Work(IntEnum):
     """Rows of the replicas' scratch space, after the two with which densities are evaluated."""

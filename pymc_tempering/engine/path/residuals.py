@@ -29,8 +29,6 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI, log_t_constant
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LEAST_SKEW", "MOST_EXPONENT", "MOST_SKEW", "SKEW", "TAIL", "Residuals", "log_residual"]
-
 TAIL, SKEW = 2, 3
 """Kinds of terms whose coefficient says what a residual is like: its degrees of freedom, or k."""
 

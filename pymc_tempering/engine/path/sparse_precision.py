@@ -13,8 +13,6 @@ import numpy as np
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["System", "factorise", "half_log_det", "solve", "solve_back"]
-
 
 class System(NamedTuple):
     """Structure as compiled code sees it; locals in the order of elimination."""

@@ -15,8 +15,6 @@ from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE, Density, Path
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Reference", "TemperedPath"]
-
 FAR_OUT = 5.0
 """Largest coordinate, in standard deviations, within which fits leave little to a Cauchy. Where
 values are 1e3 to 1e8 a scan takes 37 to 142 evaluations more without it, and .03 with it; of a

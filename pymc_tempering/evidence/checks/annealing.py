@@ -6,8 +6,6 @@ from scipy.stats import t as student_t
 from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
 from pymc_tempering.numerics import MAX_PARETO_K
 
-__all__ = ["CHECKS", "MIN_STARTS"]
-
 MIN_STARTS = 20
 """Draws of the target below which they may well have missed a mode of some weight: 20 draws miss
 one of 0.2 with probability 0.01."""

@@ -18,11 +18,6 @@ from pymc_tempering.evidence.run import MethodEstimate
 from pymc_tempering.results.datatree import named_entries
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = [
-    "CHECKS", "MAX_RHAT", "MIN_SPLIT", "ModeSplit", "chains_that_agree", "posterior_findings",
-    "rhat_limit", "scalar_series", "split_in_two",
-]  # fmt: skip
-
 DISAGREEMENT_RATE = 1e-5
 """False alarms about chains, or halves of them, whose log Z differ by chance."""
 

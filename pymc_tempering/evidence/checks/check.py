@@ -7,9 +7,6 @@ from typing import Any, NamedTuple
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.run import Run
 
-__all__ = ["AtHand", "Check", "Finding", "Findings"]
-
-
 type AtHand = Any
 """A `Run` of which all that a check needs is there: types cannot say which parts."""
 

@@ -2,8 +2,6 @@
 
 from pymc_tempering.evidence.checks.check import Check
 
-__all__ = ["CHECKS"]
-
 CHECKS = (
     Check(
         "prior_mass_out_of_reach",

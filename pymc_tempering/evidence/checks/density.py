@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from pymc_tempering.evidence.checks.check import Check, Finding, Findings
 from pymc_tempering.types import FloatArray
 
-__all__ = ["CHECKS", "density_findings"]
-
 
 def density_findings(statistics: Mapping[str, FloatArray]) -> Findings:
     """Many points of infinite density, or of finite density without a finite gradient.

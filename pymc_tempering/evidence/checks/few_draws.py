@@ -5,8 +5,6 @@ import numpy as np
 from pymc_tempering.estimators.controls import LEAST_DRAWS
 from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
 
-__all__ = ["CHECKS", "LEAST_CONTROLLED", "MIN_ESS"]
-
 MIN_ESS = 100.0
 """Effective scans below which an error of log Z is itself too uncertain: by 7 % at best."""
 

@@ -6,8 +6,6 @@ from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Finding
 from pymc_tempering.evidence.checks.few_draws import MIN_ESS
 from pymc_tempering.evidence.run import FULL_SUPPORT
 
-__all__ = ["CHECKS"]
-
 
 def _weights(run: AtHand) -> Findings:
     if "base_weight_ess" not in run.arrays:

@@ -14,8 +14,6 @@ from pymc_tempering.model.at_draws import constrained_model, evaluate, stack_dra
 from pymc_tempering.private.of_pymc import has_total_size, is_improper, is_ordered
 from pymc_tempering.types import FloatArray
 
-__all__ = ["CHECKS", "above_likelihood", "orders", "powers"]
-
 
 def powers(model: pm.Model) -> Findings:
     """Observed variables whose likelihood `total_size` raises to a power."""

@@ -14,8 +14,6 @@ from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Finding
 from pymc_tempering.references.prepared import MOST_ONCE, N_SEARCHES
 from pymc_tempering.types import FloatArray
 
-__all__ = ["CHECKS", "MIN_ARRIVALS", "arrivals_of_wide_base"]
-
 MIN_ARRIVALS = 10
 """Of a chain from the base: the error of a share from so many is a third of it."""
 

@@ -8,8 +8,6 @@ import numpy as np
 from pymc_tempering.evidence.checks.check import Check, Finding
 from pymc_tempering.types import FloatArray
 
-__all__ = ["CHECKS", "exchangeable", "pieces", "unseen_by_chains", "widest_gap"]
-
 WIDE = 4.0
 """Width of a gap over the standard deviations of its sides together. Of normal, exponential and
 Cauchy draws none in ten thousand sets has such a gap (tests/diagnostics/test_pieces.py)."""

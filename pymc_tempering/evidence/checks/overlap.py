@@ -8,8 +8,6 @@ import numpy as np
 from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
 from pymc_tempering.types import FloatArray
 
-__all__ = ["CHECKS", "MIN_SWAP_RATE", "base_reaches", "bounded"]
-
 MIN_SWAP_RATE = 0.05
 """Mean swap probability of a pair of levels; tuning aims at a half for all of them."""
 

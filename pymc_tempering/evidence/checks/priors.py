@@ -14,8 +14,6 @@ from pymc_tempering.model.identity import Kept, recipe
 from pymc_tempering.private.of_pymc import is_improper, reseed
 from pymc_tempering.types import FloatArray
 
-__all__ = ["CHECKS", "improper_priors", "runaway_flat_variables", "wide_priors"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -10,8 +10,6 @@ from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Finding
 from pymc_tempering.steps.budget import CHAIN_ERROR, MOST_CHAIN_ERROR
 from pymc_tempering.types import FloatArray
 
-__all__ = ["CHECKS", "interrupted", "whole"]
-
 
 def interrupted(run: AtHand) -> list[Finding]:
     """A run with fewer draws or chains than were requested, as PyMC returns it after Ctrl-C."""

@@ -19,8 +19,6 @@ from pymc_tempering.evidence.checks.priors import runaway_flat_variables
 from pymc_tempering.numerics import pareto_k
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["CHECKS", "heavy_tails", "noise", "plateau", "rise_of_search", "rising_mass"]
-
 MIN_TAIL_K = 0.45
 """Tail index of draws beyond which it is named. Default runs of ten models without such tails had
 0.39 at most, six of a Student t with 1.5 degrees of freedom (index 0.67) 0.35 to 0.68, of Cauchy
