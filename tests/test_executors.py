@@ -204,7 +204,11 @@ def assert_same(run, local, chains=slice(None)):
     for group in ("posterior", "sample_stats"):
         for name, expected in local.idata[group].isel(chain=chains).data_vars.items():
             if name != "perf_counter_diff":
-                np.testing.assert_array_equal(run.idata[group][name], expected, err_msg=name)
+                found = run.idata[group][name]
+                # a chain that was left out may have had the most levels
+                kept = expected.isel({dim: slice(size) for dim, size in found.sizes.items()})
+                np.testing.assert_array_equal(found, kept, err_msg=name)
+                assert expected.dtype.kind != "f" or kept.count() == expected.count()
 
 
 def executors():

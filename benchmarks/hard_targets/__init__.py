@@ -33,6 +33,7 @@ HARD: dict[str, Callable[[], HardTarget]] = {
     "step_likelihood": edges.step_likelihood,
     "eight_schools_centred": funnels.eight_schools_centred,
     "collapsed_hierarchy": funnels.collapsed_hierarchy,
+    "flat_scale": funnels.flat_scale,
     "funnel_30": funnels.funnel,
     "horseshoe_prior": funnels.horseshoe_prior,
     "cauchy_10": funnels.cauchy,

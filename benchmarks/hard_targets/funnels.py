@@ -13,30 +13,36 @@ from scipy.stats import halfcauchy, multivariate_normal, norm
 from hard_targets.target import HardTarget, Part
 from pymc_tempering.types import FloatArray
 
-__all__ = ["cauchy", "collapsed_hierarchy", "eight_schools_centred", "funnel", "horseshoe_prior",
-           "steep_banana"]  # fmt: skip
+__all__ = ["cauchy", "collapsed_hierarchy", "eight_schools_centred", "flat_scale", "funnel",
+           "horseshoe_prior", "steep_banana"]  # fmt: skip
 
 
 def _below(name: str, bound: float) -> Any:
     return lambda posterior: posterior[name].values < bound
 
 
-def _hierarchy(name: str, y: FloatArray, sd: FloatArray) -> HardTarget:
-    """Centred hierarchy; for one group scale the rest is Gaussian, so one quadrature is left."""
+def _hierarchy(
+    name: str, y: FloatArray, sd: FloatArray, sd_of_mean: float = 5.0, widest: float = np.inf
+) -> HardTarget:
+    """Centred hierarchy; for one group scale the rest is Gaussian, so one quadrature is left.
+
+    The scale is half-Cauchy, or uniform up to the ``widest``.
+    """
     import pymc as pm
 
-    n = y.size
+    n, is_flat = y.size, np.isfinite(widest)
     with pm.Model() as model:
-        mu = pm.Normal("mu", 0.0, 5.0)
-        tau = pm.HalfCauchy("tau", 5.0)
+        mu = pm.Normal("mu", 0.0, sd_of_mean)
+        tau = pm.Uniform("tau", 0.0, widest) if is_flat else pm.HalfCauchy("tau", 5.0)
         theta = pm.Normal("theta", mu, tau, shape=n)
         pm.Normal("y", theta, sd, observed=y)
 
     def joint(scale: float) -> float:
-        covariance = np.diag(sd**2 + scale**2) + 25.0
-        return multivariate_normal.pdf(y, np.zeros(n), covariance) * halfcauchy.pdf(scale, 0, 5.0)
+        covariance = np.diag(sd**2 + scale**2) + sd_of_mean**2
+        prior = 1.0 / widest if is_flat else halfcauchy.pdf(scale, 0, 5.0)
+        return multivariate_normal.pdf(y, np.zeros(n), covariance) * prior
 
-    ends = (0.0, 0.1, 1.0, 10.0, 100.0, np.inf)
+    ends = (0.0, 0.1, 1.0, 10.0, 100.0, widest)
     pieces = np.array([quad(joint, a, b, epsabs=0.0, limit=400)[0] for a, b in pairwise(ends)])
     total = pieces.sum()
     return HardTarget(
@@ -56,6 +62,12 @@ def eight_schools_centred() -> HardTarget:
 def collapsed_hierarchy(n: int = 20) -> HardTarget:
     """Groups that are all alike: the posterior runs into the narrow end of the funnel."""
     return _hierarchy("collapsed_hierarchy", np.linspace(-0.6, 0.6, n), np.ones(n))
+
+
+def flat_scale() -> HardTarget:
+    """Three groups whose scale is uniform over decades, so that it and the mean have long tails."""
+    y, sd = np.array([3.0, -2.0, 8.0]), np.array([1.0, 2.0, 1.5])
+    return _hierarchy("flat_scale", y, sd, sd_of_mean=100.0, widest=1000.0)
 
 
 def funnel(dim: int = 30) -> HardTarget:
