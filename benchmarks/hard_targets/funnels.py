@@ -26,14 +26,17 @@ def _hierarchy(
 ) -> HardTarget:
     """Centred hierarchy; for one group scale the rest is Gaussian, so one quadrature is left.
 
-    The scale is half-Cauchy, or uniform up to the ``widest``.
+    The scale is half-Cauchy, or uniform up to the ``widest``, and then comes before the mean.
     """
     import pymc as pm
 
     n, is_flat = y.size, np.isfinite(widest)
     with pm.Model() as model:
+        if is_flat:
+            tau = pm.Uniform("tau", 0.0, widest)
         mu = pm.Normal("mu", 0.0, sd_of_mean)
-        tau = pm.Uniform("tau", 0.0, widest) if is_flat else pm.HalfCauchy("tau", 5.0)
+        if not is_flat:
+            tau = pm.HalfCauchy("tau", 5.0)
         theta = pm.Normal("theta", mu, tau, shape=n)
         pm.Normal("y", theta, sd, observed=y)
 
