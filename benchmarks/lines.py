@@ -1,4 +1,4 @@
-"""How lines of starts find periods among thousands: each of their thresholds at half and twice.
+"""How lines of starts find periods among thousands: their thresholds at 1, at half and twice.
 
     python benchmarks/lines.py --sets 6
     python benchmarks/lines.py --sets 6 --only "as it is"     # with the package of another version
@@ -51,12 +51,15 @@ STUDY = {
     "as it is": {},
     "MOST_ON_LINE 8": {"MOST_ON_LINE": 8},
     "MOST_ON_LINE 32": {"MOST_ON_LINE": 32},
+    "N_HALVINGS 1": {"N_HALVINGS": 1},
     "N_HALVINGS 4": {"N_HALVINGS": 4},
     "N_HALVINGS 16": {"N_HALVINGS": 16},
     "N_PROMISING 16": {"N_PROMISING": 16},
     "N_PROMISING 64": {"N_PROMISING": 64},
+    "N_IN_RACE 1": {"N_IN_RACE": 1},
     "N_IN_RACE 4": {"N_IN_RACE": 4},
     "N_IN_RACE 16": {"N_IN_RACE": 16},
+    "N_WINNERS 1": {"N_WINNERS": 1},
     "N_WINNERS 4": {"N_WINNERS": 4},
     "N_WINNERS 16": {"N_WINNERS": 16},
     "MOST_OFF half": {"MOST_OFF": (0.25, 0.125)},

@@ -39,7 +39,7 @@ SOURCES = ("prior", "jitter", "scales", "images", "residual", "lines", "paths", 
 MOST_ON_LINE, N_HALVINGS, N_PROMISING, N_IN_RACE, N_WINNERS = 16, 8, 32, 8, 8
 """Points on a line for each draw of the prior; how often those are halved that are too far apart;
 tops that promise most, and as many that are highest; gradients for each; and how many are ascended
-from as they are highest then. See "The EPRV3 challenge" in benchmarks/README.md."""
+from as they are highest then. See "Thresholds of lines" in benchmarks/README.md."""
 
 MOST_OFF, MOST_APART = (0.5, 0.25), (0.01, 0.5)
 """Nats, and share of what slopes promise along a line, by which values may differ from it, and the
