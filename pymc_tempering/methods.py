@@ -110,7 +110,7 @@ METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
 AUTO = "pt"
 """What "auto" takes: parallel tempering, the cheapest for a given error on 10 of 14 reference
-problems and second on the other (``benchmarks/agreement.py``), so the rule has no branches."""
+problems (``benchmarks/agreement.py``). The rule has no branches."""
 
 
 def resolve_method(name: str) -> Method:

@@ -153,17 +153,22 @@ def test_a_task_that_is_lost_twice_is_named():
     assert (first, third) == (0, 2)
 
 
-def dies_or_waits(dies):
+def dies_or_waits(dies, folder):
+    (folder / f"{dies} {os.getpid()}").touch()
     if dies:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(1.0)
     return "whole"
 
 
-def test_a_long_task_is_not_lost_with_another_twice():
-    first, second = run_tasks(2, dies_or_waits, [(True,), (False,)], apart=True)
+def test_a_long_task_is_not_lost_with_another_twice(tmp_path):
+    tasks = [(dies, tmp_path) for dies in (True, False)]
+    first, second = run_tasks(2, dies_or_waits, tasks, apart=True)
     assert isinstance(first, Lost)
     assert second == "whole"
+    begun = [path.name.split()[0] for path in tmp_path.iterdir()]
+    assert begun.count("True") == 2
+    assert 1 <= begun.count("False") <= 2
 
 
 @pytest.mark.parametrize("executor", [0, -1, True, 1.5, "4", object()])

@@ -66,8 +66,8 @@ def run_tasks(
     the other. The function is sent by cloudpickle, so that it may be of a script or a notebook, and
     loaded once a worker: what all tasks share belongs to it, as to a method its object. ``done`` is
     called here after each task. Processes of a pool are lost together: of a number of them, tasks
-    that are lost again are done one after the other, each in a process of its own. With ``apart``
-    what a task raises is returned in its place.
+    that are lost again are done one after the other, each in a process of its own. ``apart`` is for
+    few and long tasks: that is done at once, and what a task raises is returned in its place.
 
     Returned in the order of the tasks; :class:`Lost` where the worker ended, and ended again when
     the task was repeated. After Ctrl-C, ``None`` for tasks that had not ended; a KeyboardInterrupt
@@ -96,6 +96,7 @@ def run_tasks(
         lost = _submitted(executor, calls, lost, results, done, apart)
         if lost:
             _log.warning("The workers of tasks %s were lost; these are done again.", sorted(lost))
+        if lost and not (apart and isinstance(executor, int)):
             lost = _submitted(executor, calls, lost, results, done, apart)
         if isinstance(executor, int):
             alone = [_submitted(1, calls, {i: None}, results, done, apart) for i in lost]
