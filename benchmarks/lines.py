@@ -32,41 +32,36 @@ from pymc_tempering.references import sources
 from pymc_tempering.references.ascent import ascend
 from pymc_tempering.references.search import find_modes
 
-LOW, HIGH, SPREAD, SIZE, N_TIMES, N_PRIOR, NEAR = (
-    math.log(1.25),
-    math.log(1e4),
-    0.2,
-    3.0,
-    100,
-    512,
-    3.0,
-)
-"""Limits of log periods, scales of harmonics and of amplitudes in units of the noise, times, draws
-of the prior, and nats by which a search may be lower."""
+LOW, HIGH = math.log(1.25), math.log(1e4)
+"""Of periods, days."""
+
+SPREAD, SIZE = 0.2, 3.0
+"""Scales of harmonics, as a share, and of amplitudes, in units of the noise."""
+
+N_TIMES, N_PRIOR = 100, 512
+NEAR = 3.0
+"""Nats by which a search may be lower."""
 
 EACH = 5
 """Coordinates of one signal: period, cosine and sine, and the two of the harmonic."""
 
-STUDY = {
-    "as it is": {},
-    "MOST_ON_LINE 8": {"MOST_ON_LINE": 8},
-    "MOST_ON_LINE 32": {"MOST_ON_LINE": 32},
-    "N_HALVINGS 1": {"N_HALVINGS": 1},
-    "N_HALVINGS 4": {"N_HALVINGS": 4},
-    "N_HALVINGS 16": {"N_HALVINGS": 16},
-    "N_PROMISING 16": {"N_PROMISING": 16},
-    "N_PROMISING 64": {"N_PROMISING": 64},
-    "N_IN_RACE 1": {"N_IN_RACE": 1},
-    "N_IN_RACE 4": {"N_IN_RACE": 4},
-    "N_IN_RACE 16": {"N_IN_RACE": 16},
-    "N_WINNERS 1": {"N_WINNERS": 1},
-    "N_WINNERS 4": {"N_WINNERS": 4},
-    "N_WINNERS 16": {"N_WINNERS": 16},
-    "MOST_OFF half": {"MOST_OFF": (0.25, 0.125)},
-    "MOST_OFF twice": {"MOST_OFF": (1.0, 0.5)},
-    "MOST_APART half": {"MOST_APART": (0.005, 0.25)},
-    "MOST_APART twice": {"MOST_APART": (0.02, 1.0)},
-}
+COUNTS = {
+    "MOST_ON_LINE": (8, 32), "N_HALVINGS": (1, 4, 16), "N_PROMISING": (16, 64),
+    "N_IN_RACE": (1, 4, 16), "N_WINNERS": (1, 4, 16),
+}  # fmt: skip
+BOUNDS = ("MOST_OFF", "MOST_APART")
+
+
+def variants():
+    """What is changed in each row of the table; older packages lack some of the names."""
+    found = {"as it is": {}}
+    for name, values in COUNTS.items():
+        found |= {f"{name} {value}": {name: value} for value in values}
+    for name in BOUNDS:
+        for times, factor in (("half", 0.5), ("twice", 2.0)):
+            bounds = getattr(sources, name, ())
+            found[f"{name} {times}"] = {name: tuple(factor * bound for bound in bounds)}
+    return found
 
 
 def simulated(number, n):
@@ -87,9 +82,9 @@ def simulated(number, n):
 
     @numba.njit
     def of(z, grad, y, sign):
-        """Log likelihood of data; with sign 0 the signals are added to them."""
+        """Log likelihood of ``y`` and what is left of it; with sign -1 signals are added to it."""
         total, residual = 0.0, y.copy()
-        for _ in range(2):
+        for phase in range(2):
             for t in range(N_TIMES):
                 for i in range(n):
                     a, b, x, w = z[5 * i + 1], z[5 * i + 2], z[5 * i + 3], z[5 * i + 4]
@@ -100,7 +95,7 @@ def simulated(number, n):
                     first = a * c + b * s
                     # the harmonic's complex amplitude is the product of both
                     p, q = a * x - b * w, a * w + b * x
-                    if _ == 0:
+                    if phase == 0:
                         residual[t] -= sign * SIZE * (first + p * c2 + q * s2)
                         continue
                     r = SIZE * residual[t]
@@ -111,7 +106,7 @@ def simulated(number, n):
                     turn = b * c - a * s + 2.0 * (q * c2 - p * s2)
                     slope = -(HIGH - LOW) * share * (1.0 - share)
                     grad[5 * i] += r * turn * rate * times[t] * slope
-                if _ == 1:
+                if phase == 1:
                     total -= 0.5 * residual[t] ** 2
         return total, residual
 
@@ -183,7 +178,7 @@ def study(names, sets, signals, record):
             target, start, true = simulated(number, n)
             truth = height_of_truth(target, true)
             for name in missing:
-                with patch.dict(vars(sources), STUDY[name]):
+                with patch.dict(vars(sources), variants()[name]):
                     found = searched(target, start, number, n)
                 rows.append({"name": name, "set": number, "n": n, "truth": truth} | found)
                 with record.open("a") as file:
@@ -206,7 +201,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", type=int, default=6)
     parser.add_argument("--signals", default="1,2,3")
-    parser.add_argument("--only", default=",".join(STUDY))
+    parser.add_argument("--only", default=",".join(variants()))
     parser.add_argument("--record", type=Path, default=SHORT_FOLDER / "lines.jsonl")
     args = parser.parse_args()
     names = args.only.split(",")

@@ -15,7 +15,8 @@ from scipy import stats
 
 from pymc_tempering.estimators.diagnostic import Diagnostic
 
-OURS = ("ridges_10", "two_scales_10", "groups_alike_12", "effects_together_8", "flat_scale")
+OURS = ("ridges_10", "two_scales_10", "groups_alike_12", "effects_together_8", "flat_scale",
+        "flat_scale_last")  # fmt: skip
 """Those that the shared cases do not have."""
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "cases" / "hard.py"
 N = 40_000

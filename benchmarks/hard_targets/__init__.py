@@ -34,6 +34,7 @@ HARD: dict[str, Callable[[], HardTarget]] = {
     "eight_schools_centred": funnels.eight_schools_centred,
     "collapsed_hierarchy": funnels.collapsed_hierarchy,
     "flat_scale": funnels.flat_scale,
+    "flat_scale_last": partial(funnels.flat_scale, scale_first=False),
     "funnel_30": funnels.funnel,
     "horseshoe_prior": funnels.horseshoe_prior,
     "cauchy_10": funnels.cauchy,

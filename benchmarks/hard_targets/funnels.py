@@ -22,21 +22,23 @@ def _below(name: str, bound: float) -> Any:
 
 
 def _hierarchy(
-    name: str, y: FloatArray, sd: FloatArray, sd_of_mean: float = 5.0, widest: float = np.inf
-) -> HardTarget:
+    name: str, y: FloatArray, sd: FloatArray, sd_of_mean: float = 5.0, widest: float = np.inf,
+    *, scale_first: bool = False,
+) -> HardTarget:  # fmt: skip
     """Centred hierarchy; for one group scale the rest is Gaussian, so one quadrature is left.
 
-    The scale is half-Cauchy, or uniform up to the ``widest``, and then comes before the mean.
+    The scale is half-Cauchy, or uniform up to the ``widest``.
     """
     import pymc as pm
 
     n, is_flat = y.size, np.isfinite(widest)
     with pm.Model() as model:
-        if is_flat:
-            tau = pm.Uniform("tau", 0.0, widest)
-        mu = pm.Normal("mu", 0.0, sd_of_mean)
-        if not is_flat:
-            tau = pm.HalfCauchy("tau", 5.0)
+        laws = {
+            "mu": lambda: pm.Normal("mu", 0.0, sd_of_mean),
+            "tau": lambda: pm.Uniform("tau", 0.0, widest) if is_flat else pm.HalfCauchy("tau", 5.0),
+        }
+        made = {name: laws[name]() for name in sorted(laws, reverse=scale_first)}
+        mu, tau = made["mu"], made["tau"]
         theta = pm.Normal("theta", mu, tau, shape=n)
         pm.Normal("y", theta, sd, observed=y)
 
@@ -67,10 +69,11 @@ def collapsed_hierarchy(n: int = 20) -> HardTarget:
     return _hierarchy("collapsed_hierarchy", np.linspace(-0.6, 0.6, n), np.ones(n))
 
 
-def flat_scale() -> HardTarget:
+def flat_scale(*, scale_first: bool = True) -> HardTarget:
     """Three groups whose scale is uniform over decades, so that it and the mean have long tails."""
+    name = "flat_scale" if scale_first else "flat_scale_last"
     y, sd = np.array([3.0, -2.0, 8.0]), np.array([1.0, 2.0, 1.5])
-    return _hierarchy("flat_scale", y, sd, sd_of_mean=100.0, widest=1000.0)
+    return _hierarchy(name, y, sd, sd_of_mean=100.0, widest=1000.0, scale_first=scale_first)
 
 
 def funnel(dim: int = 30) -> HardTarget:

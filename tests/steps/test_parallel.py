@@ -139,7 +139,7 @@ def test_state_before_the_first_step(model):
 
 def test_states_of_other_steps_are_refused(model, line):
     state = build(model, n_levels=5).sampling_state
-    with pytest.raises(ValueError, match="'sizes' .* 'level': 6,.* 'level': 5,"):
+    with pytest.raises(ValueError, match=r"'sizes' .* 'level': 6,.* 'level': 5,"):
         build(model, n_levels=6).sampling_state = state
     with pytest.raises(ValueError, match="dim"):
         build(line, n_levels=5).sampling_state = state
