@@ -2,6 +2,7 @@
 
     make eprv3
     python benchmarks/eprv3.py --only 2b1,2b2 --methods pt,st --limit 600 --max-gradients 2e6
+    python benchmarks/eprv3.py --search --only 1a2,2a2 --seeds 0,1,2,3
 
 Data sets 1 and 2, priors a (periods from 1.25 to 10,000 days) and b (narrow), 0 to 3 planets
 (:mod:`eprv3_models`): "2b1" is one planet in set 2 with the narrow prior. Every run has its own
@@ -22,6 +23,7 @@ from datetime import UTC, datetime
 from itertools import combinations
 from multiprocessing import get_context
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from bench import commit
@@ -31,6 +33,7 @@ from figures import QUIET, console, table
 from own_process import Limit, ending
 from peer_tables import markdown
 from peers import ONE_THREAD, read
+from scipy.special import expit
 
 RECORD = Path(__file__).resolve().parents[1] / "out" / "eprv3.jsonl"
 KEYS = [f"{number}{prior}{n}" for n in range(4) for number in (1, 2) for prior in "ba"]
@@ -121,6 +124,36 @@ def study(runs, options, limit, record):
             console.print(*run.values(), said(row), soft_wrap=True)
 
 
+def searches(keys, seeds):
+    """Print what searches alone find: highest log density, periods there, and gradients."""
+    from pymc_tempering.model.compile import compile_density
+    from pymc_tempering.references import prepare, windings
+    from pymc_tempering.references.survey import Survey
+
+    class Kept(Survey):
+        """Known after the search, too."""
+
+        def begin(self, *args, **options):
+            Kept.last = self
+            super().begin(*args, **options)
+
+    for key in keys:
+        data, n = Data(int(key[0])), int(key[2])
+        density = compile_density(planets(data, n, key[1]))
+        made, _ = windings.find_windings(density)
+        density = density if made is None else windings.unwound(density, made)
+        low, high = data.log_periods(key[1], n)
+        for seed in seeds:
+            rng = prepare.shared_generator(np.random.default_rng(seed))
+            with patch("pymc_tempering.references.search.Survey", Kept):
+                found = prepare.prepare(density, density.start, rng)
+            best = max(Kept.last.basins.modes, key=lambda mode: mode.value)
+            # the first two coordinates are jitter and offset
+            periods = np.exp(low + (high - low) * expit(best.end[2 : 2 + n])).round(3)
+            console.print(f"{key} {seed}: {best.value:.2f} at {np.sort(periods)} days, "
+                          f"{found.search.n_gradients} gradients")  # fmt: skip
+
+
 def said(row):
     """Log Z and its error, or how a run ended."""
     if "timeout" in row:
@@ -205,6 +238,7 @@ def main():
     parser.add_argument("--limit", type=float, default=120.0, help="CPU seconds of a run")
     parser.add_argument("--max-gradients", type=float, default=2e6)
     parser.add_argument("--record", type=Path, default=RECORD)
+    parser.add_argument("--search", action="store_true", help="searches alone, in this process")
     parser.add_argument("--table-only", action="store_true", help="make no runs")
     args = parser.parse_args()
     if not FOLDER.exists():
@@ -212,6 +246,9 @@ def main():
         return
     if unknown := sorted(set(args.only.split(",")) - set(KEYS)):
         parser.error(f"unknown problems {unknown}; there are {KEYS}")
+    if args.search:
+        searches(args.only.split(","), [int(seed) for seed in args.seeds.split(",")])
+        return
     runs = [
         {"key": key, "phase": args.phase, "method": method, "seed": int(seed)}
         for key in args.only.split(",")
