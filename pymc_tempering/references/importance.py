@@ -216,26 +216,31 @@ def evidence_from(
     n_draws: int = N_DRAWS, most_draws: int = MOST_DRAWS, most: float = np.inf,
 ) -> QuickEvidence:  # fmt: skip
     """Log Z from draws of one Gaussian, as many as the target takes, and what is to be doubted."""
-    z, weights, of_base = defensive_weights(density, base, rng, N_DRAWS)
-    variance = trimmed_variance(of_base)
+    drawn = [defensive_weights(density, base, rng, N_DRAWS // 2) for _ in range(2)]
+    halves = [(z, weights) for z, weights, _ in drawn]
+    variance = trimmed_variance(np.concatenate([of_base for _, _, of_base in drawn]))
     if not variance <= MOST_VARIANCE:
         doubt = f"no Gaussian fits: V is {variance:.2g}, above {MOST_VARIANCE}"
-        return QuickEvidence(np.nan, np.nan, variance, pareto_k(weights), N_DRAWS, doubt, base)
-    while len(weights) < max(needed := _needed(weights, target_se), n_draws):
-        # so many at least that it does not go on in small steps
-        more = max(max(int(needed), n_draws) - len(weights), len(weights) // 4)
-        if needed > most_draws or len(weights) + more > most:
+        k = pareto_k(np.concatenate([weights for _, weights in halves]))
+        return QuickEvidence(np.nan, np.nan, variance, k, N_DRAWS, doubt, base)
+    while True:
+        weights = [of_half for _, of_half in halves]
+        lengths = _lengths(weights, target_se, n_draws)
+        if lengths == [len(w) for w in weights] or sum(lengths) > min(most_draws, most):
             break
-        new_z, new_weights, _ = defensive_weights(density, base, rng, more)
-        z, weights = np.concatenate([z, new_z]), np.append(weights, new_weights)
-    log_z, se = log_mean_weight(weights)
-    k, n, doubt = pareto_k(weights), len(weights), ""
+        for i, (half, length) in enumerate(zip(halves, lengths, strict=True)):
+            new = defensive_weights(density, base, rng, length - len(half[1]))
+            halves[i] = np.concatenate([half[0], new[0]]), np.append(half[1], new[1])
+    log_z, se = log_mean_weight(*weights)
+    z, pooled = np.concatenate([z for z, _ in halves]), np.concatenate(weights)
+    k, n, doubt = pareto_k(pooled), len(pooled), ""
     # up to there the errors of any n draws are those stated, though not of infinitely many
     if not k <= MOST_K:
         doubt = f"the weights have a heavy tail: Pareto k is {k:.2f}, above {MOST_K}"
     elif not se <= target_se:
         doubt = f"the error is {se:.2g} nats from {n} draws, above {target_se:g}"
-    return QuickEvidence(log_z, se, variance, k, n, doubt, base, (z, weights))
+    of_half = np.concatenate([w - math.log(len(w)) for w in weights])
+    return QuickEvidence(log_z, se, variance, k, n, doubt, base, (z, of_half))
 
 
 def defensive_weights(
@@ -265,11 +270,12 @@ def defensive_weights(
     return z, weights, (weights + log_mixture - log_base)[~is_wide]
 
 
-def log_mean_weight(log_weights: FloatArray) -> tuple[float, float]:
-    r"""Log Z from log weights (n,) of independent draws, and its error, in nats.
+def log_mean_weight(*log_weights: FloatArray) -> tuple[float, float]:
+    r"""Log Z from log weights of independent draws, and its error, in nats.
 
-    With the relative error s of the mean weight, the error of its log is s, and its log is too low
-    by :math:`s^2 / 2` on average, which is added: over many data sets it would not cancel.
+    Each array is one group of draws; the mean weight is that of the groups' means. With the
+    relative error s of the mean weight, the error of its log is s, and its log is too low by
+    :math:`s^2 / 2` on average, which is added: over many data sets it would not cancel.
 
     Examples
     --------
@@ -277,18 +283,31 @@ def log_mean_weight(log_weights: FloatArray) -> tuple[float, float]:
     (-3.0, 0.0)
     """
     # for small arrays logsumexp of SciPy takes as long as a tenth of the gradients
-    top = float(log_weights.max())
+    top = max(float(group.max()) for group in log_weights)
     if not math.isfinite(top):
         return top, math.nan
-    weights = np.exp(log_weights - top)
-    mean = float(weights.mean())
-    se = float(weights.std(ddof=1)) / (mean * math.sqrt(len(weights)))
+    weights = [np.exp(group - top) for group in log_weights]
+    mean = sum(float(w.mean()) for w in weights) / len(weights)
+    squares = sum(float(w.var(ddof=1)) / len(w) for w in weights)
+    se = math.sqrt(squares) / (mean * len(weights))
     return top + math.log(mean) + 0.5 * se**2, se
 
 
-def _needed(log_weights: FloatArray, target_se: float) -> float:
-    """Draws that the target takes, as far as these tell the variance of their weights."""
-    se = log_mean_weight(log_weights)[1]
-    if not math.isfinite(se):
-        return math.inf
-    return math.ceil(MORE_DRAWS * len(log_weights) * (se / target_se) ** 2)
+def _lengths(halves: list[FloatArray], target_se: float, n_draws: int) -> list[int]:
+    """How many draws either half of them is to have, of those that the target takes.
+
+    So many of the one as the variance of the other asks for: a mean whose draws end where they
+    happen to vary little has too few of the large weights, and log Z is too low. None gets fewer.
+    One that gets more, as both do where together they are not there yet, gets a quarter more at
+    least, so that they do not grow in small steps. None gets more where a half has no error.
+    """
+    lengths = [len(weights) for weights in halves]
+    errors = [log_mean_weight(weights)[1] for weights in halves]
+    if not np.isfinite(errors).all():
+        return lengths
+    short = log_mean_weight(*halves)[1] > target_se
+    for i, (other, se) in enumerate(zip(halves[::-1], errors[::-1], strict=True)):
+        needed = max(MORE_DRAWS * len(other) * (se / target_se) ** 2, n_draws) / 2
+        if short or needed > lengths[i]:
+            lengths[i] = max(math.ceil(needed), lengths[i] * 5 // 4)
+    return lengths

@@ -5,10 +5,12 @@ import pytest
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references import importance
 from pymc_tempering.references.importance import (
     N_DRAWS,
     defensive_weights,
     evidence_at_mode,
+    evidence_from,
     log_mean_weight,
     one_mode,
 )
@@ -40,6 +42,22 @@ def test_the_target_is_reached(rng):
     assert not found.doubt
     assert found.se <= 0.002
     assert abs(found.log_z - testing.correlated_gaussian().log_z) < 4.5 * found.se
+
+
+def test_draws_do_not_end_where_they_happen_to_vary_little(rng, monkeypatch):
+    """Of weights with the tail index 1/3 and mean one the log of the mean is hardly too low.
+
+    By a twentieth of the target, standard error .0003, where it is .0034 if the variance of all
+    draws says how many there are. The bound is 3.5 and more standard errors from either.
+    """
+
+    def tailed(_density, _base, rng, n):
+        log_weights = rng.exponential(1 / 3, n) - np.log(1.5)
+        return np.zeros((n, 1)), log_weights, log_weights
+
+    monkeypatch.setattr(importance, "defensive_weights", tailed)
+    found = [evidence_from(None, None, rng, target_se=0.02).log_z for _ in range(4000)]
+    assert np.mean(found) > -0.0021
 
 
 def test_two_modes_are_in_doubt(rng):
