@@ -366,8 +366,8 @@ def test_an_encoder_says_where_the_posterior_is(seed, rng):
     data = {"y": rng.normal(size=(6, 3))}
     exact = stats.multivariate_normal(np.zeros(3), 0.25 * np.eye(3) + design @ design.T)
     exact = exact.logpdf(data["y"])
-    right = estimated(model, data, seed, reference=encoder)
-    # those of a tenth of the draws, which are wider
+    # of an error that the least number of draws has to spare
+    right = estimated(model, data, seed, reference=encoder, target_se=0.03)
     assert (right.dataset["gradients"] == 400).all()
     assert np.abs(scores(right, exact)).max() < 4.5
     wrong = estimated(model, data, seed, reference=lambda data: encoder(data, 2.0))
@@ -380,10 +380,8 @@ def test_an_encoder_says_where_the_posterior_is(seed, rng):
         data["y"] -= data["y"].mean()
         return given
 
-    np.testing.assert_array_equal(
-        estimated(model, data, seed, reference=writing).dataset["log_marginal_likelihood"],
-        right.dataset["log_marginal_likelihood"],
-    )
+    written = estimated(model, data, seed, reference=writing, target_se=0.03)
+    np.testing.assert_array_equal(*(m.dataset["log_marginal_likelihood"] for m in (written, right)))
     for function, message in (
         (lambda data: data["z"], "raised KeyError"),
         (lambda data: 3.0, "returned 3.0"),
