@@ -15,6 +15,7 @@ import xarray as xr
 from pymc_tempering.annealing.jax_particles import check_backend, density_for_jax, jax_particles
 from pymc_tempering.annealing.setup import (
     N_SUPPORT_DRAWS,
+    HAISInModelCoordinates,
     check_draws,
     check_step_size,
     check_untuned,
@@ -30,6 +31,7 @@ from pymc_tempering.engine.state import from_plain
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.hais import ensemble_estimate
 from pymc_tempering.model.jax_density import JaxDensity
+from pymc_tempering.model.point import PointMap
 from pymc_tempering.options import (
     check_betas,
     check_choice,
@@ -57,12 +59,14 @@ class AnnealingResult:
     log_weights_reverse : ndarray of shape (n_particles,)
         In nats, with the sign of the forward run; empty for ``direction="forward"``.
     positions : ndarray of shape (n_particles, D)
-        Flat unconstrained ends of the forward particles, draws of the target once weighted; nan
-        where the weight is zero.
+        Ends of the forward particles, draws of the target once weighted: PyMC's unconstrained
+        values, one variable of ``model.value_vars`` after another. nan where the weight is zero.
     betas, step_sizes : ndarray of shape (n_levels,)
     acceptance_rate : ndarray of shape (n_levels,)
         Mean acceptance probability of the transitions of both directions.
     base : GaussianBase
+        Where particles began: in the coordinates of its map, if the model got one, as hierarchies
+        do.
     n_gradients : int
         Evaluations of the density and its gradient by the particles; the pilot is not counted.
     estimate : LogZEstimate
@@ -128,10 +132,11 @@ def anneal(
         Levels of the schedule, base and target included, default 1000.
     direction : {"forward", "reverse", "both"}
     draws : DataTree or ndarray of shape (n, D), optional
-        Draws of the posterior that reverse particles start from: those of an earlier run, or flat
-        unconstrained vectors. Fewer than `n_particles` are continued by Hamiltonian transitions;
-        the error then is that of means by draw, and fewer than 20 are warned of. Of more, evenly
-        spaced ones are taken. Default: from a pilot run of parallel tempering.
+        Draws of the posterior that reverse particles start from: those of an earlier run, or PyMC's
+        unconstrained values, one variable of ``model.value_vars`` after another. Fewer than
+        `n_particles` are continued by Hamiltonian transitions; the error then is that of means by
+        draw, and fewer than 20 are warned of. Of more, evenly spaced ones are taken. Default: from
+        a pilot run of parallel tempering.
     tune : int
         Blocks of 16 scans of the pilot run, default 200. 0 leaves it out: `base` (or local fits),
         a fixed schedule and a `step_size` are then used as they are.
@@ -151,8 +156,9 @@ def anneal(
     backend : {"numba", "jax", "auto"}
         What moves the particles. "numba", the default: one after another. "jax": many at once, on
         all cores or on a GPU, in double precision; from a Gaussian base, with random numbers of
-        its own. Setting up and the pilot run are numba's all the same. "auto": JAX where it is
-        installed, can compute the model, and was measured to be faster for as much data and work.
+        its own, and without the map that numba's particles of a hierarchy move in. Setting up and
+        the pilot run are numba's all the same. "auto": JAX where it is installed, can compute the
+        model, and was measured to be faster for as much data and work; numba where there is a map.
 
     Returns
     -------
@@ -195,7 +201,8 @@ def anneal(
         k: v for k, v in options.items() if k not in ("step_size", "executor", "backend")
     }
     with compiling(progressbar):
-        step = HAIS(n_levels=n if betas is None else None, model=model, **of_step)
+        kind = HAISInModelCoordinates if backend == "jax" else HAIS
+        step = kind(n_levels=n if betas is None else None, model=model, **of_step)
         per_particle = n * options.get("n_leapfrog", 1) * (2 if direction == "both" else 1)
         for_jax = density_for_jax(
             backend, step.density, executor=executor, base=options.get("base"),
@@ -230,7 +237,7 @@ def anneal(
     return AnnealingResult(
         log_weights_forward=forward.log_weights,
         log_weights_reverse=reverse.log_weights,
-        positions=np.where(np.isfinite(forward.log_weights)[:, None], forward.positions, np.nan),
+        positions=_positions(forward, step.density.points),
         betas=annealer.betas,
         step_sizes=annealer.scales,
         acceptance_rate=np.mean(rates, axis=0),
@@ -250,6 +257,14 @@ def anneal_options() -> set[str]:
     """Names of all arguments of :func:`anneal`."""
     named = set(inspect.signature(anneal).parameters) - {"options"}
     return named | set(AnnealOptions.__annotations__)
+
+
+def _positions(particles: Particles, points: PointMap) -> FloatArray:
+    """Where particles with a weight ended, in PyMC's values; nan for the others."""
+    weighted = np.isfinite(particles.log_weights)
+    values = np.full(particles.positions.shape, np.nan)
+    values[weighted] = points.values(particles.positions[weighted])
+    return values
 
 
 def _origins(draws: FloatArray, n: int) -> IntArray:

@@ -25,6 +25,12 @@ _THIN = 4
 """Scans from one draw of the target to the next, so that they are nearly independent."""
 
 
+class HAISInModelCoordinates(HAIS):
+    """Without a map, since JAX has none."""
+
+    maps = False
+
+
 def set_up(
     step: HAIS, n_levels: int, step_size: Any, tune: int, n_draws: int, work: Phases
 ) -> tuple[Annealer, FloatArray]:
@@ -111,7 +117,7 @@ def check_step_size(step_size: Any, n_levels: int) -> FloatArray | None:
 
 
 def check_draws(draws: Any, density: CompiledDensity) -> FloatArray | None:
-    """Draws ``z`` of the posterior, shape (n, D), or None where the pilot run has to make them."""
+    """Draws of the posterior in the density's coordinates, shape (n, D); None for a pilot run's."""
     if draws is None:
         return None
     if isinstance(draws, xr.DataTree):
@@ -119,7 +125,7 @@ def check_draws(draws: Any, density: CompiledDensity) -> FloatArray | None:
     array = np.atleast_2d(as_numbers("draws", draws))
     if array.ndim != 2 or array.shape[1] != density.dim or not np.isfinite(array).all():
         raise OptionError(
-            f"`draws` has shape {array.shape}; expected finite flat unconstrained vectors of shape "
+            f"`draws` has shape {array.shape}; expected finite unconstrained values of shape "
             f"(n, {density.dim}), or a DataTree with posterior draws of this model."
         )
-    return array
+    return density.points.of_values(array)

@@ -41,6 +41,8 @@ def jax_density(density: CompiledDensity) -> JaxDensity:
     OptionError where JAX is not installed.
     """
     check_jax()
+    if density.points.map is not None:
+        raise _refusal("it is in the coordinates of a map")
     import jax
 
     frozen, term = density.model, density.model.logp()

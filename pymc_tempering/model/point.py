@@ -148,7 +148,10 @@ class PointMap:
     def ravel(self, point: Mapping[str, np.ndarray]) -> FloatArray:
         """Flat vector of shape (D,) of a point; entries other than value variables are ignored."""
         values = [np.ravel(np.asarray(point[name], dtype=np.float64)) for name in self.names]
-        line = np.concatenate(values)
+        return self.of_values(np.concatenate(values))
+
+    def of_values(self, line: FloatArray) -> FloatArray:
+        """Flat vectors of PyMC's values, both of shape (..., D), one variable after another."""
         for change in reversed(self._changes):
             line = change.to_line(line)
         return line if self.map is None else self.map.to_base(line)

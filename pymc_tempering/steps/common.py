@@ -98,6 +98,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
     backend: str | None = None  # of PyTensor; None for that which suits
     kept: Kept | None = None  # where chains are kept while they are sampled
     searches = True  # whether a run begins with a search for modes
+    maps = True  # whether the path may be in coordinates of a map, whose code is numba's
     share_of_chain = share_of_search = np.inf  # gradients that each chain may take, and that search
     known_draws: PosteriorDraws | None = None  # of less data, which take the place of that search
     _requested: Requested
@@ -135,7 +136,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def _compile(self, model: pm.Model, base: GivenBase) -> Source:
         """Compile the model, and find what its path starts from."""
-        looks = self.searches and self.known_draws is None
+        looks = self.maps and self.searches and self.known_draws is None
         return Source.of(model, base, self._requested, step=self, backend=self.backend, looks=looks)
 
     @property
