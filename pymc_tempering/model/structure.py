@@ -67,14 +67,14 @@ class Factor:
     """Sparse Cholesky factor of the locals' precision, by columns in the order of elimination.
 
     ``order`` (n,) are the positions of locals as they are eliminated. Column j has the rows
-    ``rows[begins[j]:begins[j + 1]]``, ascending, its diagonal first; ``filled`` are those where the
-    precision itself is zero.
+    ``rows[begins[j]:begins[j + 1]]``, ascending, its diagonal first; ``filled`` are not zero
+    where the precision itself is: numbers as the others, so that kernels are compiled for one type.
     """
 
     order: IntArray
     begins: IntArray
     rows: IntArray
-    filled: BoolArray
+    filled: IntArray
 
     @classmethod
     def of(cls, neighbours: BoolArray) -> "Factor":
@@ -82,7 +82,7 @@ class Factor:
         n = len(neighbours)
         if n == 0:
             nothing = np.empty(0, np.int64)
-            return cls(nothing, np.zeros(1, np.int64), nothing, np.empty(0, bool))
+            return cls(nothing, np.zeros(1, np.int64), nothing, nothing)
         matrix = sparse.csc_matrix(neighbours.astype(np.float64)) + n * sparse.identity(n)
         made = splu(
             matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
@@ -101,7 +101,7 @@ class Factor:
         sizes = [len(column) for column in columns]
         rows = np.concatenate([np.array(sorted(column), np.int64) for column in columns])
         filled = ~own[rows, np.repeat(np.arange(n), sizes)]
-        return cls(order, np.cumsum([0, *sizes]), rows, filled)
+        return cls(order, np.cumsum([0, *sizes]), rows, filled.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)

@@ -401,6 +401,8 @@ def test_globals_are_what_others_depend_on():
     assert first.n_colours == 1
     assert first.factor.rows.size == DATA.size
     assert n_gradients >= 4 * density.dim
+    # as closures pass it, or kernels are compiled once more
+    assert {np.asarray(part).dtype for part in first.system} == {np.dtype(np.int64)}
 
 
 def test_a_chain_in_time_has_a_band():

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_tempering.jit import compiled
-from pymc_tempering.types import BoolArray, FloatArray, IntArray
+from pymc_tempering.types import FloatArray, IntArray
 
 
 class System(NamedTuple):
@@ -23,7 +23,7 @@ class System(NamedTuple):
     n_hubs: int  # that have the first colours, each its own
     begins: IntArray  # (n + 1,)
     rows: IntArray
-    filled: BoolArray  # entries of the factor where the precision is zero
+    filled: IntArray  # entries of the factor where the precision is zero
     summed: IntArray  # (m,), locals that the density depends on the sum of
     apart: IntArray  # those of them that are no neighbours of the first
 
