@@ -405,6 +405,7 @@ def test_globals_are_what_others_depend_on():
     assert {np.asarray(part).dtype for part in first.system} == {np.dtype(np.int64)}
 
 
+@pytest.mark.usefixtures("interpreted")
 def test_a_chain_in_time_has_a_band():
     with pm.Model() as model:
         sd = pm.HalfNormal("sd", 1.0)
