@@ -168,9 +168,9 @@ def _each_annealed(ensemble, scans, reverse, arguments, particle, ends, weight, 
     dim = states.shape[1]
     for s in range(states.shape[0]):
         for i in range(dim):
-            chain.replicas.u[0, i] = states[s, i]
+            chain.replicas.u[1, i] = states[s, i]
             ends[0, i] = states[s, i]
-        evaluate(chain.path, chain.replicas, 0)
+        evaluate(chain.path, chain.replicas, 1)
         call_kernel(ensemble, (reverse, particle, ends, weight, rng))
         log.log_weight[0] = weight[0]
         for scan in range(log.reference_draws.shape[0]):
@@ -178,7 +178,7 @@ def _each_annealed(ensemble, scans, reverse, arguments, particle, ends, weight, 
                 log.reference_draws[scan, i] = draws[s, scan, i]
         call_kernel(scans, (*arguments, rng))
         for i in range(dim):
-            states[s, i] = chain.replicas.u[0, i]
+            states[s, i] = chain.replicas.u[1, i]
 
 
 def annealing_kernel(

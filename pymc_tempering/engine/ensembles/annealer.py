@@ -68,7 +68,7 @@ class Annealer(Ensemble):
 
     _changing = ("coordinates", "mixture", "betas", "scales", "target_scale", "dual_averaging", "u",
                  "log_weight")  # fmt: skip
-    _target_row = 0
+    _target_row = 1
 
     def __init__(
         self, path: TemperedPath, betas: FloatArray, scales: FloatArray,

@@ -282,7 +282,8 @@ def annealing_scans(a: Annealing, log: AnnealingLog, rng: np.random.Generator) -
     of y and its annealing run invariant, whose marginal in y is the target (particle independent
     Metropolis-Hastings; Andrieu, Doucet & Holenstein 2010, section 2.4.2).
     """
-    y, particle = 0, 1
+    # particles are in the first row here too: numba compiles what anneals them for that number
+    particle, y = 0, 1
     for scan in range(log.accepted.shape[0]):
         log_weight = anneal_forward(a, particle, log.reference_draws[scan], rng)
         log.log_weight_forward[scan] = log_weight
