@@ -7,7 +7,7 @@ which says so.
 
 import ctypes
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -98,9 +98,29 @@ class CompiledDensity:
 
         ModelError where it cannot be compiled so.
         """
-        if Innovations.of(self.model, self.points.initial) is None:
+        if self._innovations is None:
             return None
         return compile_frozen(self.model, self.backend, by_innovations=True)
+
+    @cached_property
+    def _innovations(self) -> Innovations | None:
+        return Innovations.of(self.model, self.points.initial)
+
+    @property
+    def ways_to_write(self) -> Iterator["CompiledDensity"]:
+        """The density as it is, and non-centred where it can be compiled so.
+
+        That first where values are spread around others: as globals these are a funnel with their
+        scale, for which V of six regions of towns is 28,000, or small with the neck left out.
+        """
+        is_nested = self._innovations is not None and self._innovations.has_levels
+        if not is_nested:
+            yield self
+        with suppress(ModelError):
+            if self.non_centred is not None:
+                yield self.non_centred
+        if is_nested:
+            yield self
 
     def value_and_grad(self, z: FloatArray) -> tuple[float, FloatArray]:
         """Log density (nats) and gradient of shape (D,) at ``z`` of shape (D,).

@@ -1,12 +1,14 @@
-r"""Random walks and autoregressions by the standard normals that their steps are made from.
+r"""Series, and normal values with others below them, by the standard normals they are made from.
 
 As its author would write a model non-centred,
 
 .. math:: x_t = \rho x_{t-1} + m + s z_t, \qquad x_0 = m_0 + s_0 z_0,
 
-where :math:`\rho` is 1 for a walk. Where the scale s goes to zero all x hang on each other, and a
-map from the globals would have to have that right to the width of s; the z are free. Values
-that are normal each by itself need none of it, as they do not hang on one another.
+where :math:`\rho` is 1 for a walk, and 0 for values that are normal each by itself. Where the
+scale s goes to zero all x of a series hang on each other, and a map from the globals would have to
+have that right to the width of s; the z are free. Values that are normal each by itself do not
+hang on one another, and need none of it as locals; those that others are spread around, as regions
+with towns, are globals, and with their scale a funnel among these.
 """
 
 from collections.abc import Callable
@@ -28,7 +30,7 @@ from pymc_tempering.types import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Innovations:
-    """Which value variables of a frozen model are such series, and their coordinates.
+    """Which value variables of a frozen model are such, and their coordinates.
 
     Examples
     --------
@@ -47,7 +49,7 @@ class Innovations:
     def of(cls, model: pm.Model, initial: dict[str, np.ndarray]) -> "Innovations | None":
         """Find those of a model with this initial point.
 
-        None where there is no series of which others tell the steps.
+        None where there is none whose law has other free variables.
         """
         made = cls(model, tuple(np.shape(initial[value.name]) for value in model.value_vars))
         return made if made._laws else None
@@ -59,13 +61,27 @@ class Innovations:
         In an order in which each depends on those before it alone.
         """
         found, free = [], set(self.model.free_RVs)
+        above = {rv: free.intersection(ancestors([rv])) - {rv} for rv in free}
+        others = set[Any]().union(*above.values())
         for k, value in enumerate(self.model.value_vars):
             rv = self.model.values_to_rvs[value]
-            law = None if self.model.rvs_to_transforms.get(rv) else _law(rv, self.shapes[k])
+            law = None
+            if not self.model.rvs_to_transforms.get(rv):
+                law = _law(rv, self.shapes[k]) or (_normal(rv) if rv in others else None)
             n_before = 0 if law is None else len(free.intersection(ancestors(law)))
             if law is not None and n_before:
                 found.append((n_before, (k, *self.model.replace_rvs_by_values(law))))
         return [law for _, law in sorted(found, key=lambda of: of[0])]
+
+    @property
+    def numbers(self) -> list[int]:
+        """Positions of these among the value variables."""
+        return [k for k, *_ in self._laws]
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether there are values that are normal each by itself, with others below them."""
+        return any(getattr(rho, "data", None) == 0.0 for *_, rho in self._laws)
 
     def graph(self, z: Any) -> tuple[Any, Any]:
         """Graphs of PyMC's values and of the log Jacobian, from that of the flat vector."""
@@ -73,7 +89,8 @@ class Innovations:
         for k, *law in self._laws:
             now = dict(zip(self.model.value_vars, parts, strict=True))
             mean, sd, rho = graph_replace(law, now, strict=False)
-            parts[k] = _summed(mean + sd * parts[k], rho, self.shapes[k][-1])
+            sd = pt.broadcast_to(sd, self.shapes[k])
+            parts[k] = _summed(mean + sd * parts[k], rho, self.shapes[k])
             # where there is no such scale the density says so
             log_det += pt.log(pt.abs(sd)).sum()
         return pt.concatenate([part.ravel() for part in parts]), log_det
@@ -145,16 +162,27 @@ def _law(rv: Any, shape: tuple[int, ...]) -> tuple[Any, Any, Any] | None:
     return made[0], made[1], rho
 
 
-def _summed(steps: Any, rho: Any, n: int) -> Any:
-    """Sum n steps, with a coefficient of what there was before each: twice as many in each turn."""
+def _normal(rv: Any) -> tuple[Any, Any, Any] | None:
+    """The same of values that are normal each by itself."""
+    if not isinstance(rv.owner.op, type(pm.Normal.rv_op)):
+        return None
+    return (*rv.owner.op.dist_params(rv.owner), pt.constant(0.0))
+
+
+def _summed(steps: Any, rho: Any, shape: tuple[int, ...]) -> Any:
+    """Sum steps, with a coefficient of what there was before each: twice as many in each turn."""
+    if getattr(rho, "data", None) == 0.0:
+        return steps
     if getattr(rho, "data", None) == 1.0:
         return pt.cumsum(steps, axis=-1)
     total, apart = steps, 1
-    while apart < n:
+    while apart < shape[-1]:
         before = pt.concatenate([pt.zeros_like(total[..., :apart]), total[..., :-apart]], axis=-1)
         total, rho, apart = total + rho * before, rho**2, 2 * apart
     return total
 
 
 def _steps(values: Any, rho: Any) -> Any:
+    if getattr(rho, "data", None) == 0.0:
+        return values
     return pt.concatenate([values[..., :1], values[..., 1:] - rho * values[..., :-1]], axis=-1)

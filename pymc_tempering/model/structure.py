@@ -384,10 +384,14 @@ def _with_ancestors(density: CompiledDensity, hubs: IntArray) -> IntArray:
     Locals are what comes last: a scale whose values are globals has no mode where these agree.
     Only of variables that have hubs, where those of all are too many.
     """
-    model, names, sizes = density.model, density.points.names, density.points.sizes
-    owner = np.repeat(np.arange(len(names)), sizes)
+    model, points = density.model, density.points
+    owner = np.repeat(np.arange(len(points.names)), points.sizes)
     rvs = [model.values_to_rvs[value] for value in model.value_vars]
     below = {number: set(ancestors([rv])) - {rv} for number, rv in enumerate(rvs)}
+    # standard normals hang on no scale
+    for number in () if points.innovations is None else points.innovations.numbers:
+        for of in below.values():
+            of.discard(rvs[number])
 
     def with_those_of(numbers: Iterable[int]) -> IntArray:
         above = [i for i, rv in enumerate(rvs) if any(rv in below[n] for n in numbers)]

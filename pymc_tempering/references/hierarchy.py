@@ -17,7 +17,6 @@ from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.normal_locals import NormalLocals, through_normal
@@ -88,21 +87,17 @@ class Hierarchy(NamedTuple):
         None where it has no globals, or V of all maps is that of a long ladder, also as it would be
         written non-centred.
         """
-        if density.no_gradient or density.calls_python:
-            return None, 0
-        found, n_gradients = cls._as_it_is(density)
-        if found is not None and found.variance <= _MOST:
-            return found, n_gradients
-        try:
-            other = density.non_centred
-        # what cannot be written so is sampled as it is
-        except ModelError:
-            return found, n_gradients
-        if other is None or other.no_gradient or other.calls_python:
-            return found, n_gradients
-        rewritten, n = cls._as_it_is(other)
-        both = [made for made in (found, rewritten) if made is not None]
-        return min(both, key=lambda made: made.variance, default=None), n_gradients + n
+        n_gradients, made = 0, list[Hierarchy]()
+        for way in density.ways_to_write:
+            if way.no_gradient or way.calls_python:
+                continue
+            found, n = cls._as_it_is(way)
+            n_gradients += n
+            if found is not None:
+                made.append(found)
+                if found.variance <= _MOST:
+                    break
+        return min(made, key=lambda found: found.variance, default=None), n_gradients
 
     @classmethod
     def _as_it_is(cls, density: CompiledDensity) -> "tuple[Hierarchy | None, int]":

@@ -1,4 +1,4 @@
-"""Random walks and autoregressions in the coordinates of their steps: densities, and whole runs."""
+"""Series and normal values in the coordinates of what they are made of: densities, and runs."""
 
 import cloudpickle
 import numpy as np
@@ -69,6 +69,20 @@ def long_cycle():
     return model
 
 
+def towns():
+    """Towns in few regions, all counts, each level around the one above it."""
+    rng = np.random.default_rng(3)
+    of = np.repeat(np.arange(6), 5)
+    rates = np.exp(1 + 0.4 * rng.standard_normal(6)[of] + 0.5 * rng.standard_normal(of.size))
+    with pm.Model() as model:
+        mean, sds = pm.Normal("mean", 0.0, 1.5), pm.HalfNormal("sds", 1.0, shape=2)
+        country = pm.Normal("country", mean, 0.5)
+        regions = pm.Normal("regions", country, sds[0], shape=6)
+        town = pm.Normal("towns", regions[of], sds[1], shape=of.size)
+        pm.Poisson("y", pm.math.exp(town), observed=rng.poisson(rates, (3, of.size)))
+    return model
+
+
 def second_order():
     with pm.Model() as model:
         sd = pm.HalfNormal("sd", 1.0)
@@ -101,9 +115,9 @@ def test_what_is_no_such_series_stays_as_it_is(make):
 slow = pytest.mark.slow
 
 
-@pytest.mark.parametrize(
-    "make", [walk, several, *(pytest.param(of, marks=slow) for of in (long_cycle, by_row(6)))]
-)
+@pytest.mark.parametrize("make", [
+    walk, several, towns, *(pytest.param(of, marks=slow) for of in (long_cycle, by_row(6))),
+])  # fmt: skip
 def test_the_density_is_the_same_but_for_the_jacobian(make):
     density = compile_density(make())
     made = density.non_centred
@@ -174,6 +188,18 @@ def test_another_process_has_the_same():
     there, z = cloudpickle.loads(cloudpickle.dumps(made)), np.full(made.dim, 0.3)
     assert there.value_and_grad(z)[0] == made.value_and_grad(z)[0]
     np.testing.assert_array_equal(there.points.values(z), made.points.values(z))
+
+
+def test_levels_between_others_are_no_globals_where_a_map_of_them_fails():
+    """As globals few regions are a funnel with their scale, and nothing covers that."""
+    density = compile_density(towns())
+    as_it_is, _ = Hierarchy._as_it_is(density)
+    assert as_it_is is None or as_it_is.variance > 16.0
+    made, _ = Hierarchy.of(density)
+    assert made.variance < 1.0
+    names = np.repeat(made.density.points.names, made.density.points.sizes)
+    assert "sds_log__" in names[made.structure.globals]
+    assert "regions" not in names[made.structure.globals]
 
 
 def exact():
