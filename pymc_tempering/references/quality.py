@@ -128,8 +128,10 @@ def log_weights(
 def trimmed_variance(delta: FloatArray) -> float:
     """V: variance of log weights without the lowest 2 %, in squared nats.
 
-    Infinite, or not a number, where others of them are.
+    Infinite, or not a number, where others of them are; infinite without any.
     """
+    if not delta.size:
+        return math.inf
     with np.errstate(over="ignore", invalid="ignore"):
         return float(np.sort(delta)[int(TRIMMED * delta.size) :].var())
 

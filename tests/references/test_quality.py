@@ -8,7 +8,12 @@ import pytest
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.orbit import Orbit
-from pymc_tempering.references.quality import UNKNOWN, evaluate_elbo, importance_evidence
+from pymc_tempering.references.quality import (
+    UNKNOWN,
+    evaluate_elbo,
+    importance_evidence,
+    trimmed_variance,
+)
 from tests.references.conftest import two_gaussians
 
 
@@ -49,6 +54,11 @@ def test_bound_holds_with_a_bounded_support(edge, rng):
 def test_no_draw_inside_the_support(edge, rng):
     bound = evaluate_elbo(edge, GaussianBase([-50.0, 0.0], [1.0, 1.0]), rng)
     assert bound == (-np.inf, np.inf)
+
+
+def test_weights_of_no_draw_vary_without_bound():
+    """With no warning of NumPy's, which users saw where all draws of a map were beyond numbers."""
+    assert trimmed_variance(np.empty(0)) == np.inf
 
 
 def test_bound_of_a_part_of_the_support(gaussian, rng):
