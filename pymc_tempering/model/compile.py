@@ -36,7 +36,7 @@ from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import double_precision, made_for_jax
 from pymc_tempering.model.verify import verify_density
 from pymc_tempering.private.of_pymc import draws_from_prior
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
 
@@ -107,19 +107,19 @@ class CompiledDensity:
         return Innovations.of(self.model, self.points.initial)
 
     @property
-    def ways_to_write(self) -> Iterator["CompiledDensity"]:
-        """The density as it is, and non-centred where it can be compiled so.
+    def levels(self) -> IntArray:
+        """Entries of normal values that others are spread around, as they are."""
+        made = None if self.points.innovations is not None else self._innovations
+        return np.empty(0, np.int64) if made is None else made.levels
 
-        That first where values are spread around others: as globals these are a funnel with their
-        scale, for which V of six regions of towns is 28,000, or small with the neck left out.
-        """
-        is_nested = self._innovations is not None and self._innovations.has_levels
-        if not is_nested:
+    def ways_to_write(self, *, non_centred_first: bool) -> Iterator["CompiledDensity"]:
+        """Give the density as it is, and non-centred where it can be compiled so."""
+        if not non_centred_first:
             yield self
         with suppress(ModelError):
             if self.non_centred is not None:
                 yield self.non_centred
-        if is_nested:
+        if non_centred_first:
             yield self
 
     def value_and_grad(self, z: FloatArray) -> tuple[float, FloatArray]:

@@ -25,7 +25,7 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.private.of_pymc import autoregression, random_walk
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +79,11 @@ class Innovations:
         return [k for k, *_ in self._laws]
 
     @property
-    def has_levels(self) -> bool:
-        """Whether there are values that are normal each by itself, with others below them."""
-        return any(getattr(rho, "data", None) == 0.0 for *_, rho in self._laws)
+    def levels(self) -> IntArray:
+        """Entries of values that are normal each by itself, with others below them."""
+        levels = [k for k, *_, rho in self._laws if getattr(rho, "data", None) == 0.0]
+        owner = np.repeat(np.arange(len(self.shapes)), [int(np.prod(of)) for of in self.shapes])
+        return np.flatnonzero(np.isin(owner, levels))
 
     def graph(self, z: Any) -> tuple[Any, Any]:
         """Graphs of PyMC's values and of the log Jacobian, from that of the flat vector."""
