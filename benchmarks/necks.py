@@ -60,20 +60,22 @@ def in_the_neck(density, made, y):
     k, names = made.n_globals, density.points.names
     at_tau, at_mu, first = (names.index(name) for name in ("tau_log__", "mu", "group"))
     order = made.arrays.order
+    of_group = order >= first
     u = np.zeros((400, density.dim))
     u[:, :k] = np.random.default_rng(4).standard_normal((len(u), k))
     of_tau = order[:k].tolist().index(at_tau)
     u[:, of_tau] = np.linspace(-4.0, -2.0, len(u))
     below, above = u.copy(), u.copy()
-    below[:, k:], above[:, k:] = -1e-3, 1e-3
+    below[:, of_group], above[:, of_group] = -1e-3, 1e-3
     z = made.from_base(u)
-    width = (made.from_base(above) - made.from_base(below))[:, order[k:]] / 2e-3
+    group = order[of_group]
+    width = (made.from_base(above) - made.from_base(below))[:, group] / 2e-3
     of_prior = np.exp(-2.0 * z[:, [at_tau]])
-    mean = (of_prior * z[:, [at_mu]] + y[order[k:] - first]) / (of_prior + 1.0)
+    mean = (of_prior * z[:, [at_mu]] + y[group - first]) / (of_prior + 1.0)
     units = np.sqrt(of_prior + 1.0)
     return (
         float(made.laws.tail[of_tau, 0]),
-        float(np.abs((z[:, order[k:]] - mean) * units).max()),
+        float(np.abs((z[:, group] - mean) * units).max()),
         float(np.abs(np.log(width * units)).max()),
     )
 

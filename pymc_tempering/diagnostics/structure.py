@@ -100,9 +100,10 @@ class ModelStructure:
 def structure(model: "pm.Model | None" = None) -> ModelStructure:
     """Find which variables of a model depend on which, bend with which, and which are globals.
 
-    Globals are what many values depend on: scales, means, coefficients. Given these, the others,
-    the locals, depend on few of their kind. Maps of hierarchies start from it; a run whose first
-    map does not do tries other globals.
+    Globals are what many values depend on: scales, and means and coefficients unless all others are
+    normal with these too. Given globals the others, the locals, depend on few of their kind, and on
+    hubs, such as those means. Maps of hierarchies start from it; a run whose first map does not do
+    tries other globals.
 
     Parameters
     ----------
@@ -137,13 +138,13 @@ def structure(model: "pm.Model | None" = None) -> ModelStructure:
     ...     study = pm.Normal("study", mean, tau, shape=4)
     ...     y = pm.Normal("y", study, 0.5, observed=[0.1, 1.2, 0.7, -0.4])
     >>> structure(model)
-    6 values: 2 globals, 4 locals
+    6 values: 1 globals, 5 locals
     variable  values  globals  depends on       bends with
-        mean       1        1  tau, study              tau
+        mean       1        0  tau, study              tau
          tau       1        1 mean, study mean, tau, study
        study       4        0   mean, tau              tau
-    Given the globals, the locals are independent.
-    Directions that show their Hessian: 1
+    Given the globals and 1 hub, the locals are independent.
+    Directions that show their Hessian: 2
     """
     resolved = resolve_model(model, "structure")
     density = compile_density(resolved)

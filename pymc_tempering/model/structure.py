@@ -37,7 +37,7 @@ such Hessians, and a search 200,000 gradients at most."""
 MANY_GLOBALS = 20
 """Globals beyond which values of a hierarchy are among them, with their scale, and the mode of all,
 where these agree, holds no mass: from there V of `irt_2` was 400,000. A map begins at a variational
-fit then, and fewer globals are tried first."""
+fit then, and choices of fewer globals come first."""
 
 MOST_CURVED, _N_CURVED, _LEAST_CURVED = 0.07, 36, 1e-6
 """Change of the locals' gradients by two moves together, beyond those by each, as a share of that
@@ -337,7 +337,7 @@ def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
     chosen.sort(
         key=lambda h: (len(h) > MANY_GLOBALS, (1 + len(h)) ** 2 * (1 + _n_colours(neighbours, h)))
     )
-    if chosen and len(chosen[0]) > MANY_GLOBALS:
+    if chosen:
         fewer, n = _without_linear(density, chosen[0])
         n_gradients += n
         if 0 < len(fewer) < len(chosen[0]):
@@ -366,7 +366,9 @@ def _curved(density: CompiledDensity, hubs: IntArray) -> float:
 def _without_linear(density: CompiledDensity, hubs: IntArray) -> tuple[IntArray, int]:
     """Globals without variables in which the log density of all others is quadratic.
 
-    Locals are normal given what is left: means of a normal regression go, scales stay.
+    Locals are normal given what is left: means of a normal regression go, scales stay. The widths
+    of means given scales are then known at nodes, as those of all locals: laws of globals saturate,
+    and of three groups with a scale over decades 5 % of the mass was where a map had no draws.
     """
     owner = np.repeat(np.arange(len(density.points.sizes)), density.points.sizes)
     left, n_gradients = np.array(hubs), 0

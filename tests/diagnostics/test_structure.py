@@ -38,17 +38,17 @@ def series(order):
 
 @interpreted
 def test_a_hierarchy_is_as_it_was_written():
-    """A slope, in which the density is quadratic, is a local that sees all others."""
+    """Given the scale all others are normal: slope and districts are locals that many depend on."""
     found = pm_temper.structure(schools(pm.Model()))
     assert found.names == ("tau", "slope", "of_district", "effect")
     assert found.sizes == (1, 1, 2, 6)
-    assert found.n_globals == (1, 0, 2, 0)
+    assert found.n_globals == (1, 0, 0, 0)
     # five schools have the covariate, and the larger district four schools
     expected = [[0, 0, 2, 6], [0, 0, 0, 5], [1, 0, 0, 4], [1, 1, 1, 0]]
     assert found.n_neighbours.tolist() == expected
     bends = [[1, 0, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]
     assert found.bends.astype(int).tolist() == bends
-    assert (found.kind, found.width, found.n_directions, found.n_hubs) == ("diagonal", 1, 2, 1)
+    assert (found.kind, found.width, found.n_directions, found.n_hubs) == ("diagonal", 1, 4, 3)
     assert found.unread == ""
 
 
@@ -58,11 +58,11 @@ def test_it_prints_as_a_table():
     table = found.to_dataframe()
     assert table.loc["effect"].tolist() == [6, 0, "tau, slope, of_district", "tau"]
     lines = repr(found).splitlines()
-    assert lines[0] == "10 values: 3 globals, 7 locals"
+    assert lines[0] == "10 values: 1 globals, 9 locals"
     assert lines[1].split() == ["variable", "values", "globals", "depends", "on", "bends", "with"]
-    assert lines[4].split() == ["of_district", "2", "2", "tau,", "effect", "tau"]
-    assert lines[-2] == "Given the globals and 1 hub, the locals are independent."
-    assert lines[-1] == "Directions that show their Hessian: 2"
+    assert lines[4].split() == ["of_district", "2", "0", "tau,", "effect", "tau"]
+    assert lines[-2] == "Given the globals and 3 hubs, the locals are independent."
+    assert lines[-1] == "Directions that show their Hessian: 4"
     assert max(map(len, lines)) <= 88
 
 

@@ -8,6 +8,7 @@ import cloudpickle
 import numpy as np
 import pymc as pm
 import pytest
+from hard_targets import HARD
 from scipy.integrate import trapezoid
 from scipy.spatial.distance import cdist
 from scipy.special import expit, logsumexp
@@ -392,14 +393,24 @@ def assert_right(estimate):
         assert abs(draws.mean() - expected) < 8.0 * draws.std() / np.sqrt(draws.size)
 
 
+def of_globals(density, k: int):
+    """The choice of so many globals."""
+    (structure,) = [one for one in structures_of(density)[0] if len(one.globals) == k]
+    return structure
+
+
 def test_globals_are_what_others_depend_on():
     density = compile_density(groups())
     structures, n_gradients = structures_of(density)
-    first = structures[0]
+    first, second = structures
     names = np.repeat(density.points.names, density.points.sizes)
-    assert sorted(names[first.globals]) == ["mu", "tau_log__"]
-    assert first.n_colours == 1
-    assert first.factor.rows.size == DATA.size
+    assert sorted(names[second.globals]) == ["mu", "tau_log__"]
+    assert second.n_colours == 1
+    assert second.factor.rows.size == DATA.size
+    # given the scale the mean and all groups are normal, and the mean is a hub of theirs
+    assert list(names[first.globals]) == ["tau_log__"]
+    assert first.n_colours == 2
+    assert first.factor.rows.size == 2 * DATA.size + 1
     assert n_gradients >= 4 * density.dim
     # as closures pass it, or kernels are compiled once more
     assert {np.asarray(part).dtype for part in first.system} == {np.dtype(np.int64)}
@@ -480,12 +491,10 @@ def ring() -> pm.Model:
 
 @pytest.mark.parametrize("node", [0, 1])
 @pytest.mark.parametrize(("build", "n_hubs"), [(two_levels, 1), (ring, 0)])
-def test_the_factor_is_that_of_the_precision(build, n_hubs, node, monkeypatch):
+def test_the_factor_is_that_of_the_precision(build, n_hubs, node):
     """Also at a node where Newton's steps begin with the factor of another."""
-    # so that the mean of two levels is a local
-    monkeypatch.setattr(structure_module, "MANY_GLOBALS", 6)
     density = compile_density(build())
-    (structure,) = [one for one in structures_of(density)[0] if len(one.globals) == 2]
+    structure = of_globals(density, 2)
     assert structure.factor.filled.any()
     assert len(structure.hubs) == n_hubs
     assert structure.n_colours < len(structure.locals)
@@ -517,7 +526,7 @@ def latent_process(n: int = 40) -> pm.Model:
 def test_nodes_take_little_more_than_a_factor_each(rng):
     """A factor takes 40 gradients. Without what steps show of the curvature a node takes 1.6."""
     density = compile_density(latent_process())
-    (structure,) = [one for one in structures_of(density)[0] if len(one.globals) == 2]
+    structure = of_globals(density, 2)
     assert structure.n_colours == 40
     nested = NestedLaplace(density, structure, density.start)
     nested.z = nested.at(np.zeros((1, 2)), np.ones(2)).z[0]
@@ -560,7 +569,6 @@ def chain_of_counts() -> pm.Model:
 def test_the_slope_of_the_marginal_density_is_that_of_differences(build, monkeypatch):
     """Of a log determinant whose own slope is far from 0, in each of the ways to find it."""
     # so that means and slopes are locals, of counts too
-    monkeypatch.setattr(structure_module, "MANY_GLOBALS", 6)
     monkeypatch.setattr(structure_module, "MOST_CURVED", np.inf)
     density = compile_density(build())
     structure = max(structures_of(density)[0], key=lambda one: one.factor.rows.size)
@@ -604,17 +612,11 @@ def test_a_flat_mode_of_a_local_makes_no_mass():
     assert np.abs(slopes).max() < 10.0
 
 
-def test_choices_of_few_globals_are_tried_first(monkeypatch):
+def test_globals_without_which_all_is_normal_come_first_and_then_choices_of_few(monkeypatch):
     density = compile_density(two_levels())
-    assert [len(one.globals) for one in structures_of(density)[0]] == [8, 7]
-    monkeypatch.setattr(structure_module, "MANY_GLOBALS", 7)
-    assert [len(one.globals) for one in structures_of(density)[0]] == [7, 8]
-
-
-def test_of_many_globals_those_without_which_all_is_normal_come_first(monkeypatch):
-    density = compile_density(two_levels())
-    monkeypatch.setattr(structure_module, "MANY_GLOBALS", 6)
     assert [len(one.globals) for one in structures_of(density)[0]] == [2, 8, 7]
+    monkeypatch.setattr(structure_module, "MANY_GLOBALS", 7)
+    assert [len(one.globals) for one in structures_of(density)[0]] == [2, 7, 8]
 
 
 def test_a_second_pass_is_begun_where_one_as_dear_as_the_first_can_be_paid(monkeypatch):
@@ -694,7 +696,6 @@ def test_further_globals_are_tried_where_a_map_is_coarse(
         made = real(density, structure, *rest).map
         return ConditionalFit(made, variances[len(sizes) - 1], 1000)
 
-    monkeypatch.setattr(structure_module, "MANY_GLOBALS", 6)
     monkeypatch.setattr(hierarchy_module, "conditional_fit", fit)
     monkeypatch.setattr(hierarchy_module, "MOST_BENT", most_bent)
     monkeypatch.setattr(hierarchy_module, "_variance_by_run", lambda *_: (0.0, 0, np.empty(0)))
@@ -720,15 +721,15 @@ def test_a_poor_map_of_shares_is_better_than_none():
     assert 2.0 * LADDER < found.variance < 60.0
 
 
-def test_a_funnel_is_covered_to_its_narrow_end():
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_funnel_is_covered_to_its_narrow_end(k):
     """Groups that are all alike: their scale goes to zero, and errors of modes with it."""
     with pm.Model() as model:
         mu, tau = pm.Normal("mu", 0.0, 5.0), pm.HalfCauchy("tau", 5.0)
         theta = pm.Normal("theta", mu, tau, shape=20)
         pm.Normal("y", theta, 1.0, observed=np.linspace(-0.6, 0.6, 20))
     density = compile_density(model)
-    structure = structures_of(density)[0][0]
-    assert len(structure.globals) == 2
+    structure = of_globals(density, k)
     found = conditional_fit(density, structure, density.start, np.random.default_rng(0))
     assert found.variance < 0.05
     nested = NestedLaplace(density, structure, found.map.from_base(np.zeros(density.dim)))
@@ -774,6 +775,8 @@ def test_a_map_that_its_own_draws_find_good_is_refused_for_mass_it_lacks_or_gets
         assert variance < 2.0
         return found._replace(map=made, variance=variance)
 
+    structures = [of_globals(density, 2)], 0
+    monkeypatch.setattr(hierarchy_module, "structures_of", lambda _: structures)
     monkeypatch.setattr(hierarchy_module, "conditional_fit", fit)
     monkeypatch.setattr(hierarchy_module, "_MOST_CONTINUED", most_continued)
     monkeypatch.setattr(hierarchy_module, "COARSE", 0.5)
@@ -813,7 +816,7 @@ def sites(y, noise):
         mu, tau = pm.Normal("mu", 1.0, 3.0), pm.HalfNormal("tau", 2.0)
         pm.Normal("y", pm.Normal("site", mu, tau, shape=len(y)), noise, observed=y)
     density = compile_density(model)
-    structure = structures_of(density)[0][0]
+    structure = of_globals(density, 2)
 
     def map_from(seed):
         found = conditional_fit(density, structure, density.start, np.random.default_rng(seed))
@@ -821,6 +824,19 @@ def sites(y, noise):
         return found.map
 
     return density, map_from
+
+
+@pytest.mark.parametrize("name", ["flat_scale", "flat_scale_last"])
+def test_a_map_has_draws_where_a_scale_of_few_groups_is_large(name):
+    """Log Z by 20,000 draws has an error of .0005; it was .05 low with a mean that is a global.
+
+    There the mean is as wide as the scale, over decades, and weights of draws have no variance.
+    """
+    target = HARD[name]()
+    found, _ = Hierarchy.of(compile_density(target.model))
+    normal = GaussianBase(np.zeros(5), np.ones(5))
+    weights = log_weights(found.density, normal, np.random.default_rng(3), 20_000)
+    assert logsumexp(weights) - np.log(weights.size) == pytest.approx(target.log_z, abs=0.005)
 
 
 @pytest.mark.parametrize("of_map", [8, 1])

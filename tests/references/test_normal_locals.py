@@ -31,7 +31,7 @@ from pymc_tempering.references.nodes import Ridges, alone, ridges_by_nested
 from pymc_tempering.references.quality import log_weights
 from pymc_tempering.steps import arguments
 from pymc_tempering.steps.common import TemperedStep
-from tests.references.test_hierarchy import DATA, ERRORS, assert_right, groups
+from tests.references.test_hierarchy import DATA, ERRORS, assert_right, groups, of_globals
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def density():
 
 @pytest.fixture(scope="module")
 def structure(density):
-    return structures_of(density)[0][0]
+    return of_globals(density, 2)
 
 
 @pytest.fixture(scope="module")
