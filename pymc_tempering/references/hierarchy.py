@@ -236,10 +236,10 @@ class Hierarchy(NamedTuple):
             return made.of_globals
         return alone(made.arrays.mean, made.arrays.root, made.laws)
 
-    def has_one_mode(
+    def another_mode(
         self, rng: np.random.Generator, effort: Effort, report: Report
-    ) -> tuple[bool, int, int]:
-        """Whether no ascent finds as much away from the map; and the gradients that they took.
+    ) -> tuple[GaussianBase | None, int, int]:
+        """Where an ascent finds as much away from the map, if one does; and gradients of all.
 
         Each starts at a draw of the prior, globals and locals. Between the two are bits of the
         searches that they stand for, of those that came back.
@@ -256,9 +256,9 @@ class Hierarchy(NamedTuple):
             is_back, n = self._is_back(end, best)
             spent += end.n_gradients + n
             if is_back is False:
-                return False, came_back, spent
+                return GaussianBase(end.u, np.ones(end.u.size)), came_back, spent
             came_back |= (is_back or False) << i % N_SEARCHES
-        return True, came_back, spent
+        return None, came_back, spent
 
     def without_own(self, found: Prepared) -> tuple[Prepared, int]:
         """Keep the best fit of the map's own mode, and those of others; and the gradients.
@@ -335,11 +335,13 @@ def positions_by_run(
 
 
 class _Ascent(NamedTuple):
-    """Where an ascent of the marginal density ended: globals in coordinates of the map, (k,).
+    """Where an ascent of the marginal density ended, in coordinates of the map: ``u`` (D,).
 
-    ``aside`` is the largest of the locals' coordinates, ``mass`` by curvature, -inf on a slope.
+    ``place`` (k,) are those of the globals, ``aside`` is the largest of the locals'. ``mass`` is by
+    curvature, -inf on a slope.
     """
 
+    u: FloatArray
     place: FloatArray
     aside: float
     value: float
@@ -383,10 +385,12 @@ class _Ascent(NamedTuple):
                          options={"gtol": 0.1, "maxiter": most})  # fmt: skip
         place, value = found.x, -float(found.fun)
         if value <= -1e300 or not np.isfinite(place).all():
-            return cls(np.full(k, np.inf), np.inf, -np.inf, -np.inf, nested.n_gradients)
+            nowhere = np.full(u.size, np.inf)
+            return cls(nowhere, nowhere[:k], np.inf, -np.inf, -np.inf, nested.n_gradients)
         end = nested.z.copy()
         end[at] = law.from_base(place)
         flat = float(np.abs(found.jac).max()) < 0.1
-        beside = float(np.abs(made.to_base(end)[k:]).max())
+        u = made.to_base(end)
+        beside = float(np.abs(u[k:]).max())
         mass = value + 0.5 * np.linalg.slogdet(found.hess_inv)[1] if flat else -np.inf
-        return cls(place, beside, value, mass, nested.n_gradients)
+        return cls(u, place, beside, value, mass, nested.n_gradients)

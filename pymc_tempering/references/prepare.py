@@ -55,11 +55,12 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
     with one_blas_thread():
         found: Prepared
         points, effort, known, came_back = None, SEARCHES[search].within(most), None, 0
+        other: GaussianBase | None = None
         no_gradient = isinstance(density, CompiledDensity) and density.no_gradient
         if hierarchy is not None:
-            is_alone, came_back, n_ascents = hierarchy.has_one_mode(rng, effort, report)
+            other, came_back, n_ascents = hierarchy.another_mode(rng, effort, report)
             spent += n_ascents
-            if is_alone:
+            if other is None:
                 # ends of ascents on slopes of funnels are not worth the gradients of many modes
                 effort = effort.for_one_mode(n_ascents)
                 # the map's own normal, which takes no matrix
@@ -100,6 +101,9 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
             if known is not None and hierarchy is not None:
                 found, n_ascents = hierarchy.without_own(found)
                 spent += n_ascents
+            if other is not None:
+                # where the map does not reach an ascent may stop short of it, with hardly a mass
+                found = replace(found, poorly_fitted=(*found.poorly_fitted, other))
             if bend:
                 left = most - found.search.n_gradients
                 found = fit_maps(density, found, rng, most=left, report=report)

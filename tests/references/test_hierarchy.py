@@ -962,11 +962,29 @@ def test_ascents_of_the_globals_say_whether_a_map_is_alone(build, is_alone):
     found, _ = Hierarchy.of(compile_density(build()))
     assert found is not None
     rng, effort = np.random.default_rng(8), SEARCHES["default"]
-    alone, came_back, n_gradients = found.has_one_mode(rng, effort, unwatched)
-    assert alone == is_alone
+    other, came_back, n_gradients = found.another_mode(rng, effort, unwatched)
+    assert (other is None) == is_alone
     if is_alone:
         assert came_back.bit_count() == N_SEARCHES
     assert 0 < n_gradients < effort.n_gradients
+
+
+def test_a_mode_that_only_ascents_of_the_globals_reach_is_looked_for_by_draws():
+    """Groups that are all alike, or not at all: no Gaussian of the search may tell of the first."""
+    spread = np.random.default_rng(4).normal(size=12)
+    y = 2.0 + 1.45 * (spread - spread.mean()) / spread.std()
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0.0, 5.0)
+        log_scale = pm.NormalMixture("log_scale", [0.5, 0.5], np.log([0.05, 3.0]), [0.4, 0.5])
+        effect = pm.Normal("effect", mean, pm.math.exp(log_scale), shape=12)
+        pm.Normal("y", effect, 1.0, observed=y)
+    step = pm_temper.ParallelTempering(model=model)
+    step.prepare(1)
+    points = step.density.points
+    assert points.map is not None
+    places = [points.unravel(fit.mean) for fit in step._found.fits.poorly_fitted]
+    # by quadrature the modes of the marginal density are at -2.95 and .44
+    assert min(abs(place["log_scale"] + 2.95) for place in places) < 0.2
 
 
 def a_local_with_two_places() -> pm.Model:
