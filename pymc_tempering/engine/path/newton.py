@@ -214,7 +214,11 @@ def climb(  # noqa: PLR0913 - scratch space, too
         square = solve(s, factor, scratch.step)
         if ridge == 0.0:
             for j in range(n):
-                widths[j] = 1.0 / np.sqrt(entries[s.begins[j]])
+                first = s.begins[j]
+                # given all others a hub is the more narrow the more they are: from steps of that
+                # size nothing is left of its curvature without them, of which all others' is taken
+                is_hub = s.colours[j] < s.n_hubs
+                widths[j] = 1.0 / (factor[first] if is_hub else np.sqrt(entries[first]))
             if square < tolerance:
                 return True, value, n_gradients
         value, used, moved = _ascend(address, s, z, value, grad, factor, enough, colours, scratch)
