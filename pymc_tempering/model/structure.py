@@ -67,14 +67,14 @@ class Factor:
     """Sparse Cholesky factor of the locals' precision, by columns in the order of elimination.
 
     ``order`` (n,) are the positions of locals as they are eliminated. Column j has the rows
-    ``rows[begins[j]:begins[j + 1]]``, ascending, its diagonal first; ``filled`` are not zero
-    where the precision itself is: numbers as the others, so that kernels are compiled for one type.
+    ``rows[begins[j]:begins[j + 1]]``, ascending, its diagonal first; ``filled`` is 1 where the
+    precision itself is zero.
     """
 
     order: IntArray
     begins: IntArray
     rows: IntArray
-    filled: IntArray
+    filled: IntArray  # not of bool, as kernels are compiled for it
 
     @classmethod
     def of(cls, neighbours: BoolArray) -> "Factor":
@@ -366,9 +366,8 @@ def _curved(density: CompiledDensity, hubs: IntArray) -> float:
 def _without_linear(density: CompiledDensity, hubs: IntArray) -> tuple[IntArray, int]:
     """Globals without variables in which the log density of all others is quadratic.
 
-    Locals are normal given what is left: means of a normal regression go, scales stay. The widths
-    of means given scales are then known at nodes, as those of all locals: laws of globals saturate,
-    and of three groups with a scale over decades 5 % of the mass was where a map had no draws.
+    Locals are normal given what is left: means of a normal regression go, scales stay. How wide a
+    mean is given scales is then known at nodes, where a law of globals saturates.
     """
     owner = np.repeat(np.arange(len(density.points.sizes)), density.points.sizes)
     left, n_gradients = np.array(hubs), 0
@@ -389,11 +388,9 @@ def _with_ancestors(density: CompiledDensity, hubs: IntArray) -> IntArray:
     model, points = density.model, density.points
     owner = np.repeat(np.arange(len(points.names)), points.sizes)
     rvs = [model.values_to_rvs[value] for value in model.value_vars]
-    below = {number: set(ancestors([rv])) - {rv} for number, rv in enumerate(rvs)}
     # standard normals hang on no scale
-    for number in () if points.innovations is None else points.innovations.numbers:
-        for of in below.values():
-            of.discard(rvs[number])
+    of_none = {rvs[i] for i in (points.innovations.numbers if points.innovations else ())}
+    below = {number: set(ancestors([rv])) - {rv} - of_none for number, rv in enumerate(rvs)}
 
     def with_those_of(numbers: Iterable[int]) -> IntArray:
         above = [i for i, rv in enumerate(rvs) if any(rv in below[n] for n in numbers)]
