@@ -152,7 +152,7 @@ def estimate_many(  # noqa: PLR0913 - every option by its name, as of estimate_l
     >>> data = {"y": np.random.default_rng(1).normal(size=(10, 3))}
     >>> many = pm_temper.estimate_many(model, data, random_seed=1, progressbar=False)
     >>> many
-    log Z of 10 data sets: 10 by importance; total -40.50 ± 0.04 nats
+    log Z of 10 data sets: 10 by importance; total -40.46 ± 0.04 nats
     """
     return _many(
         model, "estimate_many", data, method=method, random_seed=random_seed, target_se=target_se,
