@@ -31,6 +31,10 @@ class HAISInModelCoordinates(HAIS):
     maps = False
 
 
+# the log and errors name the step that users know
+HAISInModelCoordinates.__name__ = HAIS.__name__
+
+
 def set_up(
     step: HAIS, n_levels: int, step_size: Any, tune: int, n_draws: int, work: Phases
 ) -> tuple[Annealer, FloatArray]:

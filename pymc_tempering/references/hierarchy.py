@@ -87,17 +87,17 @@ class Hierarchy(NamedTuple):
         None where it has no globals, or V of all maps is that of a long ladder, also as it would be
         written non-centred.
         """
-        made, levels, n_gradients, is_funnel = list[Hierarchy](), density.levels, 0, False
         if density.no_gradient or density.calls_python:
             return None, 0
-        if levels.size:
-            structures, n_gradients = structures_of(density)
-            # of six regions of towns V is 28,000, or it is small with the neck left out
-            is_funnel = bool(structures and np.isin(levels, structures[0].globals).any())
+        made, n_gradients, own = list[Hierarchy](), 0, structures_of(density)
+        # levels and their scale, which no map covers, or without the neck
+        is_funnel = bool(own[0] and np.isin(density.levels, own[0][0].globals).any())
+        if is_funnel:
+            n_gradients, own = own[1], (own[0], 0)
         for way in density.ways_to_write(non_centred_first=is_funnel):
             if way.no_gradient or way.calls_python:
                 continue
-            found, n = cls._as_it_is(way)
+            found, n = cls._as_it_is(way, own if way is density else structures_of(way))
             n_gradients += n
             if found is not None:
                 made.append(found)
@@ -106,8 +106,10 @@ class Hierarchy(NamedTuple):
         return min(made, key=lambda found: found.variance, default=None), n_gradients
 
     @classmethod
-    def _as_it_is(cls, density: CompiledDensity) -> "tuple[Hierarchy | None, int]":
-        structures, n_gradients = structures_of(density)
+    def _as_it_is(
+        cls, density: CompiledDensity, read: tuple[list[Structure], int]
+    ) -> "tuple[Hierarchy | None, int]":
+        structures, n_gradients = read
         best, effort = None, SEARCHES["default"]
         most = effort.n_for_seldom
         for structure in structures[:MOST_TRIED]:

@@ -11,6 +11,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_density, compile_prior
 from pymc_tempering.model.innovations import Innovations
+from pymc_tempering.model.structure import structures_of
 from pymc_tempering.references import prepare
 from pymc_tempering.references.hierarchy import Hierarchy
 
@@ -164,7 +165,7 @@ def test_a_model_that_cannot_be_written_so_is_sampled_as_it_is(monkeypatch):
         raise ModelError("no such graph")
 
     monkeypatch.setattr(CompiledDensity, "non_centred", property(fails))
-    monkeypatch.setattr(Hierarchy, "_as_it_is", lambda _: (None, 7))
+    monkeypatch.setattr(Hierarchy, "_as_it_is", lambda *_: (None, 7))
     assert Hierarchy.of(compile_density(walk())) == (None, 7)
 
 
@@ -193,7 +194,7 @@ def test_another_process_has_the_same():
 def test_levels_between_others_are_no_globals_where_a_map_of_them_fails():
     """As globals few regions are a funnel with their scale, and nothing covers that."""
     density = compile_density(towns())
-    as_it_is, _ = Hierarchy._as_it_is(density)
+    as_it_is, _ = Hierarchy._as_it_is(density, structures_of(density))
     assert as_it_is is None or as_it_is.variance > 16.0
     made, _ = Hierarchy.of(density)
     assert made.variance < 1.0
@@ -228,10 +229,10 @@ def test_a_run_by_innovations_is_right(monkeypatch, method):
     """Errors of four standard errors: a false alarm in 15,000 for each of the four numbers."""
     seen, real = [], Hierarchy._as_it_is.__func__
 
-    def only_the_other(cls, density):
+    def only_the_other(cls, density, read):
         if density.points.innovations is None:
             return None, 0
-        seen.append(real(cls, density))
+        seen.append(real(cls, density, read))
         return seen[-1]
 
     images, find = [], prepare.find_modes

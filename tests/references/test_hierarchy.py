@@ -703,7 +703,7 @@ def test_further_globals_are_tried_where_a_map_is_coarse(
     if most_bent == 1 and min(variances) <= 16.0:
         n_tried = int(np.argmax(np.array(variances) <= 16.0)) + 1
         taken = (2, 8, 7)[n_tried - 1]
-    found, n_gradients = Hierarchy._as_it_is(density)
+    found, n_gradients = Hierarchy._as_it_is(density, structures_of(density))
     assert sizes == [2, 8, 7][:n_tried]
     assert n_gradients >= 1000 * n_tried
     assert (found and len(found.structure.globals)) == taken
