@@ -74,6 +74,9 @@ def check_budget(method: Method, max_gradients: int | None) -> Budget | None:
     """Refuse a bound on gradients that a run cannot keep; None without one."""
     if max_gradients is None:
         return None
+    if isinstance(max_gradients, float) and max_gradients.is_integer():
+        # millions are written 2e6
+        max_gradients = int(max_gradients)
     check_whole("max_gradients", max_gradients, 1)
     able = [name for name, row in METHODS.items() if row.takes_budget]
     if not method.takes_budget:

@@ -9,8 +9,10 @@ import pymc_tempering as pm_temper
 from pymc_tempering import testing
 from pymc_tempering.engine.explorers.gibbs import GibbsHamiltonian, GibbsSlice
 from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.methods import resolve_method
 from pymc_tempering.steps.budget import Account, Budget
 from pymc_tempering.steps.parallel import ParallelTempering
+from pymc_tempering.steps.run import check_budget
 from tests.black_box import Quadratic, black_box
 from tests.steps.ising import ising
 from tests.steps.test_parallel import by_hand
@@ -265,3 +267,11 @@ def test_what_cannot_be_afforded_is_not_begun():
     assert account.fitting(10, 100, reserve=450) == 1
     account.n_spent = 2_000
     assert account.fitting(10, 100) == 0
+
+
+def test_millions_may_be_written_with_an_exponent():
+    budget = check_budget(resolve_method("pt"), 2e6)
+    assert budget.most == 2_000_000
+    for wrong in (2.5, np.inf, 0.0):
+        with pytest.raises(OptionError, match="a whole number of at least 1"):
+            check_budget(resolve_method("pt"), wrong)

@@ -151,7 +151,8 @@ def modes_unseen(searched: Mapping[str, FloatArray], n_arrivals: int | None = 0)
     # relaxations with a quarter of the mass found once log Z was right
     most_once = MOST_ONCE if n_arrivals is None else 0.5
     share = float(np.max(searched["search_mass_once"]))
-    most_starts = int(np.max(searched["search_start_counts"]))
+    # -1 fills what there is none of: of modes that no counted start led to, as along lines
+    most_starts = int(np.max(searched["search_start_counts"], initial=0))
     if share > most_once:
         text = (
             f"{100 * share:.0f} % of the mass of the fits is in modes that one of {N_SEARCHES} "

@@ -174,6 +174,11 @@ def test_modes_seen_once_are_named_where_they_hold_mass():
     assert [
         *modes_unseen(read_search(searched_statistics(modes=9, start_counts=np.array([3, 1, -1]))))
     ] == []
+    # none to those that are kept: these were found along lines
+    [diagnostic] = modes_unseen(
+        read_search(searched_statistics(modes=9, start_counts=np.array([-1, -1, -1])))
+    )
+    assert "At most 0 of 1000 starts" in diagnostic.text
     # a hundred replicas from a wide Gaussian have found what is not much narrower
     assert [*modes_unseen(read_search(searched_statistics(mass_once=0.6)), 100)] == []
     assert len([*modes_unseen(read_search(searched_statistics(mass_once=0.6)), 99)]) == 1
