@@ -29,6 +29,7 @@ from pymc_tempering.model.freeze import (
 )
 from pymc_tempering.model.graph import KnownIndices, density_graph
 from pymc_tempering.model.identity import Kept, recipe
+from pymc_tempering.model.improper import check_integrable
 from pymc_tempering.model.innovations import Innovations
 from pymc_tempering.model.machine_code import machine_code
 from pymc_tempering.model.own_ops import made_elsewhere
@@ -210,7 +211,10 @@ def compile_frozen(
     with naming_shapes(frozen):
         term = frozen.logp()
     made_by = partial(compile_frozen, by_innovations=by_innovations), (frozen,)
-    return _compile(frozen, points, term, made_by, backend)
+    density = _compile(frozen, points, term, made_by, backend)
+    if not density.no_gradient:
+        check_integrable(density.value_and_grad, points, density.start, frozen)
+    return density
 
 
 def _content(model: pm.Model, discrete: bool = False) -> list[Any]:
