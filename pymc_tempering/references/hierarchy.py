@@ -24,7 +24,7 @@ from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure, s
 from pymc_tempering.references.conditional import ConditionalFit, conditional_fit, continued
 from pymc_tempering.references.local import combine_local_bases, with_images
 from pymc_tempering.references.nested_laplace import NestedLaplace
-from pymc_tempering.references.nodes import Ridges, alone, ridges_by_nested
+from pymc_tempering.references.nodes import N_OF_LOCALS, Ridges, alone, ridges_by_nested
 from pymc_tempering.references.normal_locals import normal_locals_of, ridges_of_normal, with_own_law
 from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, Effort, Prepared, Report
 from pymc_tempering.references.quality import COARSE, GAIN, LADDER, N_DRAWS, TRIMMED, log_weights
@@ -171,7 +171,7 @@ class Hierarchy(NamedTuple):
             n = nested.n_gradients
         n_gradients += n
         if is_used and ridges is not None:
-            n_gradients += ridges.highest.size
+            n_gradients += N_OF_LOCALS * ridges.highest.size
             is_used = ridges.mass_missed(density, near, rng) <= TRIMMED
         is_poor = made is not None and made.variance > _MOST
         # a poor map may lack mass that nobody has looked for
