@@ -37,8 +37,8 @@ class Method:
     """``prepare(method, model, options, run) -> Sampler``."""
     collect_part: str = ""
     """Cheaper than ``collect``, for estimates from many parts of a run; empty: ``collect``."""
-    read: str = "pymc_tempering.results.datatree.read_statistics"
-    """Reads the statistics of a DataTree."""
+    read: str = ""
+    """Reads the statistics of a DataTree; empty: those of ``sample_stats``."""
     per_draw: tuple[str, ...] = ()
     """Statistics with a dimension of draws; empty: all."""
     draws: int = 160

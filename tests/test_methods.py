@@ -29,7 +29,7 @@ def test_what_a_row_names_is_there(row):
         returned = inspect.signature(load(place)).return_annotation
         assert returned is MethodEstimate, place
     assert len(inspect.signature(load(row.prepare)).parameters) == 4
-    assert len(inspect.signature(load(row.read)).parameters) == 1
+    assert not row.read or len(inspect.signature(load(row.read)).parameters) == 1
     assert row.draws > 0
 
 

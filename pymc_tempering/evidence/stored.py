@@ -47,9 +47,11 @@ def estimate_from_idata(idata: xr.DataTree, model: pm.Model | None = None) -> Lo
 def read_run(idata: xr.DataTree) -> Run:
     """Read a run and make its numbers, before any check; DataError where statistics are missing."""
     before = idata["tempering"].dataset if "tempering" in idata.children else None
-    recorded_statistics(idata)  # a damaged run is refused by what was given
-    idata = compact(label_dimensions(idata))
-    method, statistics = recorded_statistics(idata)
+    method, statistics = recorded_statistics(idata)  # a damaged run is refused by what was given
+    tidy = compact(label_dimensions(idata))
+    if tidy is not idata:
+        idata = tidy
+        method, statistics = recorded_statistics(idata)
     check_distinct_chains(statistics)
     parts = load(method.collect)(statistics)
     searched = read_search(statistics)
@@ -116,9 +118,10 @@ def recorded_statistics(idata: xr.DataTree) -> tuple[Method, dict[str, FloatArra
             "These draws are of a tempered model, at all temperatures. Pass them to `untemper`: "
             "its result has the posterior draws, and log Z in the group `tempering`."
         )
-    read_statistics(idata)  # refuses a damaged run by what is missing
+    statistics = read_statistics(idata)  # refuses a damaged run by what is missing
     method = method_of(idata)
-    statistics = load(method.read)(idata)
+    if method.read:
+        statistics = load(method.read)(idata)
     missing = [name for name in method.needs if name not in statistics]
     if missing:
         raise DataError(

@@ -39,17 +39,19 @@ def round_delta(delta: FloatArray) -> FloatArray:
 
 
 def compact(idata: xr.DataTree) -> xr.DataTree:
-    """Copy of a run without levels and scans that no chain uses, compressed in files."""
-    idata = idata.copy()
-    for group in _GROUPS:
-        if group not in idata.children:
-            continue
+    """Run without levels and scans that no chain uses, compressed in files; itself if it is so."""
+    smaller = {}
+    for group in (group for group in _GROUPS if group in idata.children):
         dataset = idata[group].to_dataset()
         sizes = _used(dataset)
         if any(length < dataset.sizes[dim] for dim, length in sizes.items()):
             kept = {dim: slice(length) for dim, length in sizes.items() if dim in dataset.dims}
             # a view would keep all that is left out
-            idata[group] = xr.DataTree(dataset.isel(kept).copy(deep=True))
+            smaller[group] = dataset.isel(kept).copy(deep=True)
+    if smaller:
+        idata = idata.copy()
+    for group, dataset in smaller.items():
+        idata[group].dataset = dataset
     return compress(idata)
 
 
@@ -75,17 +77,18 @@ def _used(dataset: xr.Dataset) -> dict[str, int]:
 
 
 def compress(idata: xr.DataTree) -> xr.DataTree:
-    """Copy of a run whose numbers ``to_netcdf`` compresses without loss, as Zarr does by itself."""
-    idata = idata.copy()
-    for name in idata.children:
-        present = idata[name].dataset
-        if all(_is_compressed(present.variables[v]) for v in present.data_vars):
-            continue
-        dataset = idata[name].to_dataset().copy()
-        for variable in dataset.data_vars.values():
-            if not _is_compressed(variable.variable):
-                variable.encoding = variable.encoding | _DEFLATE
-        idata[name] = xr.DataTree(dataset)
+    """Run whose numbers ``to_netcdf`` compresses without loss, as Zarr does; itself if it is so."""
+    loose = [
+        (group, name)
+        for group, node in idata.children.items()
+        for name in node.data_vars
+        if not _is_compressed(node.variables[name])
+    ]
+    if loose:
+        idata = idata.copy()
+    for group, name in loose:
+        variable = idata[group].variables[name]
+        variable.encoding = variable.encoding | _DEFLATE
     return idata
 
 

@@ -37,35 +37,40 @@ def label_dimensions(idata: xr.DataTree) -> xr.DataTree:
     """Give the statistics of a tempered step their dimension names.
 
     PyMC numbers the dimensions of vector statistics; here ``delta_dim_0`` becomes ``scan`` and so
-    on, by the schema.
+    on, by the schema. A run whose statistics have their names is given back itself.
     """
+    groups = [g for g in ("sample_stats", "warmup_sample_stats") if g in idata.children]
+    bare = [group for group in groups if not _is_labelled(idata[group].dataset)]
+    if not bare:
+        return idata
     idata = idata.copy()
-    for group in ("sample_stats", "warmup_sample_stats"):
-        if group not in idata.children or _is_labelled(idata[group].dataset):
-            continue
-        dataset = idata[group].dataset
-        renamed = {}
-        for name in dataset.data_vars:
-            entry = SAMPLE_STATS.get(str(name))
-            if entry is None:
-                continue
-            variable = dataset[name]
-            dims = entry.dims[: variable.ndim - 2]
-            if variable.dims[2:] != dims and variable.ndim == 2 + len(dims):
-                # numbered coordinates say nothing and would keep the dimensions apart
-                variable = variable.drop_vars(
-                    [d for d in variable.dims[2:] if d in variable.coords]
-                )
-                variable = variable.rename(dict(zip(variable.dims[2:], dims, strict=True)))
-            attrs: dict[str, Any] = {"units": entry.unit, "long_name": entry.meaning}
-            if name == METHOD_CODE:
-                attrs |= _CODES
-            renamed[name] = variable.assign_attrs({k: v for k, v in attrs.items() if v})
-        keep = {n: v for n, v in dataset.data_vars.items() if n not in renamed}
-        labelled = xr.Dataset(keep | renamed, attrs=dataset.attrs)
-        named = {dim: labels for dim, labels in LABELS.items() if dim in labelled.dims}
-        idata[group] = xr.DataTree(labelled.assign_coords(named))
+    for group in bare:
+        idata[group].dataset = _labelled(idata[group].dataset)
     return idata
+
+
+def _labelled(dataset: xr.Dataset) -> xr.Dataset:
+    keep, renamed = {}, {}
+    for name in dataset.data_vars:
+        # without coordinates: those of numbered dimensions say nothing and would keep these apart
+        variable, entry = dataset.variables[name], SAMPLE_STATS.get(str(name))
+        if entry is None:
+            keep[name] = variable
+            continue
+        dims = entry.dims[: variable.ndim - 2]
+        attrs: dict[str, Any] = {"units": entry.unit, "long_name": entry.meaning}
+        if name == METHOD_CODE:
+            attrs |= _CODES
+        renamed[name] = xr.Variable(
+            (*variable.dims[:2], *dims) if variable.ndim == 2 + len(dims) else variable.dims,
+            variable.data,
+            variable.attrs | {k: v for k, v in attrs.items() if v},
+            variable.encoding,
+        )
+    labelled = xr.Dataset(keep | renamed, attrs=dataset.attrs)
+    coords = {n: c for n, c in dataset.coords.items() if {*c.dims} <= {*labelled.dims}}
+    named = {dim: labels for dim, labels in LABELS.items() if dim in labelled.dims}
+    return labelled.assign_coords(coords | named)
 
 
 def _is_labelled(dataset: xr.Dataset) -> bool:
@@ -137,9 +142,9 @@ def read_draws(idata: xr.DataTree) -> dict[str, FloatArray]:
 def by_chain_and_draw(dataset: xr.Dataset) -> dict[str, FloatArray]:
     """Values of all variables with these dimensions, which come first."""
     return {
-        str(name): variable.transpose("chain", "draw", ...).values
-        for name, variable in dataset.data_vars.items()
-        if {"chain", "draw"} <= set(variable.dims)
+        str(name): dataset.variables[name].transpose("chain", "draw", ...).values
+        for name in dataset.data_vars
+        if {"chain", "draw"} <= set(dataset.variables[name].dims)
     }
 
 
@@ -169,7 +174,7 @@ def attach_estimate(
 
     `arrays` are those of :class:`pymc_tempering.evidence.run.MethodEstimate`.
     """
-    idata = label_dimensions(idata)
+    idata = label_dimensions(idata).copy()
     home = "sample_stats" if "sample_stats" in idata.children else "posterior"
     chain = idata[home].dataset["chain"].values
     values = {
@@ -201,9 +206,8 @@ def attach_estimate(
     )  # fmt: skip
     if "sample_stats" in idata.children:
         with warnings.catch_warnings(action="ignore"):
-            idata["sample_stats"] = xr.DataTree(
-                idata["sample_stats"].to_dataset().assign(log_marginal_likelihood=per_chain)
-            )
+            statistics = idata["sample_stats"].to_dataset()
+            idata["sample_stats"].dataset = statistics.assign(log_marginal_likelihood=per_chain)
     return compress(idata)
 
 

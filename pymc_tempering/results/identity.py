@@ -32,11 +32,10 @@ def with_identity(idata: xr.DataTree, identity: Identity | None) -> xr.DataTree:
     if "posterior" not in idata.children:
         return idata
     idata = idata.copy()
-    dataset = idata["posterior"].to_dataset()
-    dataset.attrs.pop(IDENTITY, None)
+    attrs = idata["posterior"].attrs
+    attrs.pop(IDENTITY, None)
     if identity is not None:
-        dataset.attrs[IDENTITY] = identity.to_json()
-    idata["posterior"] = xr.DataTree(dataset)
+        attrs[IDENTITY] = identity.to_json()
     return idata
 
 
