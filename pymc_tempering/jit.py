@@ -20,6 +20,7 @@ import numba
 
 from pymc_tempering.private.of_numba import (
     cache_locators,
+    forget_literals,
     hand_on_needs,
     keep_apart,
     keep_inside,
@@ -170,6 +171,7 @@ def compiled(
     def decorate(function: Callable[..., Any]) -> Any:
         made = numba.njit(nogil=True, cache=True, **options)(function)
         name_by_key(made)
+        forget_literals(made)
         if inside:
             keep_inside(made)
         hand_on_needs(made)

@@ -204,6 +204,19 @@ def test_hand_on_needs():
     assert result.reload_init == [print]
 
 
+def test_forget_literals():
+    """A number that a caller writes, by place or by name, is one more of its type."""
+    power = numba.njit(lambda x, n, plus: x**n + plus)
+    private.forget_literals(power)
+
+    @numba.njit
+    def all_of_them(n):
+        return power(2.0, n, True) + power(2.0, 0, False) + power(2.0, plus=True, n=1)
+
+    assert all_of_them(3) == 13.0
+    assert list(power.overloads) == [(numba.types.float64, numba.types.int64, numba.types.boolean)]
+
+
 def test_name_by_key(tmp_path):
     """Each of two processes that save at the same time has a file of its own."""
     module = tmp_path / "squared.py"

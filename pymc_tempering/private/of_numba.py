@@ -84,6 +84,20 @@ def hand_on_needs(function: Any) -> None:
     function.add_overload = add_with_needs
 
 
+def forget_literals(function: Any) -> None:
+    """Compile a function for the types of its arguments, whatever numbers compiled callers write.
+
+    To numba a 0 or True that is written in a call has a type of its own, and it compiles once more
+    for each. The function is not compiled yet.
+    """
+    from numba.types import unliteral
+
+    template = function.get_call_template
+    function.get_call_template = lambda args, kws: template(
+        tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()}
+    )
+
+
 def name_by_key(function: Any) -> None:
     """Name the files of a function's machine code by what it is for.
 

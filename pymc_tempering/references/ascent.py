@@ -157,8 +157,7 @@ def _climb(
         value, n_gradients = _value(at, u, work), 1
     else:
         pull_back(at[2], first[1], work[0])
-    # what takes a 0 that is written out is compiled for it too
-    n_pairs, n_steps = np.int64(0), np.int64(0)
+    n_pairs = n_steps = 0
     mode, height = known
     foreseen = False
     copy(grad, work[0])
@@ -173,7 +172,7 @@ def _climb(
             if foreseen or not slope > 0.0:
                 return value, n_gradients, True
             # far from a narrow mode, whose coordinates these are, all slopes look flat
-            n_pairs = np.int64(0)
+            n_pairs = 0
             copy(direction, grad)
             slope = dot(grad, grad)
         promised = 0.5 * slope
@@ -187,7 +186,7 @@ def _climb(
             if n_pairs == 0:
                 return value, n_gradients, True
             # what is remembered may be of another place
-            n_pairs = np.int64(0)
+            n_pairs = 0
             continue
         move(direction, trial, -1.0, u)
         move(grad, grad, -1.0, work[0])

@@ -141,8 +141,7 @@ def _ascend(  # noqa: PLR0913 - scratch space, too
     """
     up, there, step, pairs = scratch.up, scratch.there, scratch.step, scratch.pairs
     n, n_gradients, moved, first = s.at.size, 0, False, 0.0
-    # what takes a 0 that is written out is compiled for it too
-    n_pairs = np.int64(0)
+    n_pairs = 0
     while n_gradients < most:
         for j in range(n):
             step[j] = grad[s.at[j]]
