@@ -76,8 +76,7 @@ class NormalLocals:
         entries = np.empty((n_draws, len(s.rows) + 1))
         precisions(density.address, s, z, entries)
         span = _span(s, entries[:, :-1], rng.standard_normal(len(s.at)))
-        n_gradients = (n_draws + 1) * (2 + int(s.colours.max(initial=-1))) + 1
-        return cls(density, structure, of_globals, place, span), n_gradients
+        return cls(density, structure, of_globals, place, span), n_to_see(structure)
 
     # compiled code cannot be pickled
     def __reduce__(self) -> tuple[Any, ...]:
@@ -177,8 +176,16 @@ def _times(s: System, entries: FloatArray, x: FloatArray) -> FloatArray:
 
 def n_each(structure: Structure) -> int:
     """Gradients that an evaluation with normal locals takes at most."""
-    n_colours = int(structure.colours.max(initial=-1)) + 1
-    return (1 + len(structure.globals)) * (1 + n_colours) + 1
+    return (1 + len(structure.globals)) * (1 + _n_colours(structure)) + 1
+
+
+def n_to_see(structure: Structure) -> int:
+    """Gradients that tell what precisions are made of."""
+    return (_N_OF_SPAN + _N_OF_SPAN // 4 + 1) * (1 + _n_colours(structure)) + 1
+
+
+def _n_colours(structure: Structure) -> int:
+    return int(structure.colours.max(initial=-1)) + 1
 
 
 def _no_span(n: int) -> Span:

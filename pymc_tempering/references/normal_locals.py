@@ -14,7 +14,7 @@ import numpy as np
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.model.compile import CompiledDensity
-from pymc_tempering.model.normal_locals import NormalLocals, are_normal, n_each
+from pymc_tempering.model.normal_locals import NormalLocals, are_normal, n_each, n_to_see
 from pymc_tempering.model.structure import Structure
 from pymc_tempering.references.conditional import least_variance, mend
 from pymc_tempering.references.nodes import Ridges, alone, with_tails
@@ -27,6 +27,10 @@ _N_LOOKED = 8
 _N_OF_LAW = 3000
 """Evaluations that the law of up to ten globals takes, with those by which it is judged."""
 
+_MOST_PRODUCTS = 35_000
+"""Of numbers in the factorisations of an evaluation, for each value of the model: they take as long
+as 400 gradients. A run has some 20,000 evaluations, and one without a map 3 million gradients."""
+
 
 def normal_locals_of(
     density: CompiledDensity, structure: Structure, made: ConditionalMap,
@@ -36,7 +40,7 @@ def normal_locals_of(
 
     None where locals are not normal, and where fitting a law would take more than ``most``.
     """
-    if _N_OF_LAW * n_each(structure) > most:
+    if _N_OF_LAW * n_each(structure) > most and not _may_be_cheap(structure, most):
         return None, 0
     z = made.from_base(rng.standard_normal((_N_LOOKED, structure.dim)))
     is_normal, n_gradients = are_normal(density, structure, z, rng)
@@ -44,7 +48,16 @@ def normal_locals_of(
         return None, n_gradients
     law = alone(made.arrays.mean, made.arrays.root, made.laws)
     normal, n = NormalLocals.of(density, structure, law)
-    return normal, n_gradients + n
+    n_gradients += n
+    return normal if _N_OF_LAW * normal.n_each <= most else None, n_gradients
+
+
+def _may_be_cheap(structure: Structure, most: float) -> bool:
+    """Whether few matrices, of which all precisions may be sums, would make up for many colours."""
+    k = len(structure.globals)
+    products = (2 + k) * (np.diff(structure.system.begins) ** 2).sum() / 2
+    dearest = _MOST_PRODUCTS * structure.dim
+    return n_to_see(structure) + _N_OF_LAW * (2 * k + 3) <= most and products <= dearest
 
 
 @density_guard()

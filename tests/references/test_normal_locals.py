@@ -229,6 +229,41 @@ def test_few_matrices_make_all_precisions(kind, n_matrices):
     assert value == pytest.approx(density.value_and_grad(z[0])[0] + made.forward(u)[1][0], abs=1e-7)
 
 
+@pytest.fixture(scope="module")
+def regression():
+    """A regression whose twenty effects all depend on each other: density, structure and map."""
+    rng = np.random.default_rng(33)
+    x = rng.normal(size=(40, 20))
+    y = x @ rng.normal(size=20) + rng.normal(size=40)
+    with pm.Model() as model:
+        sd, noise = pm.HalfNormal("sd", 1.0), pm.HalfNormal("noise", 1.0)
+        effects = pm.Normal("effects", 0.0, sd, shape=20)
+        pm.Normal("y", x @ effects, noise, observed=y)
+    density = compile_density(model)
+    structure = structures_of(density)[0][0]
+    found = conditional_fit(density, structure, density.start, np.random.default_rng(8)).map
+    return density, structure, found
+
+
+@pytest.mark.parametrize(
+    ("products", "most", "is_taken"), [(1e4, 3e4, True), (1e4, 2e4, False), (1e2, 3e4, False)]
+)
+def test_locals_are_as_dear_as_what_precisions_are_made_of(
+    monkeypatch, regression, products, most, is_taken
+):
+    """Not as their colours; unless there is much to factorise."""
+    density, structure, fitted = regression
+    assert normal_locals._N_OF_LAW * n_each(structure) > most
+    monkeypatch.setattr(normal_locals, "_MOST_PRODUCTS", products)
+    other, calls = counted(density)
+    made, n_gradients = normal_locals.normal_locals_of(
+        other, structure, fitted, np.random.default_rng(7), most
+    )
+    assert len(calls) == n_gradients
+    assert (made is not None) == is_taken
+    assert not is_taken or (made.n_each == 7 and n_gradients < 1000)
+
+
 def lacking(fitted, off=20.0):
     """The map with locals off by so many standard deviations."""
     shift = np.array(fitted.laws.shift)
