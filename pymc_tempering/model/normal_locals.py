@@ -112,6 +112,11 @@ class NormalLocals:
         return 2 * (1 + self.n_globals) + 1 if len(self.span.matrices) else n
 
     @property
+    def n_of_moments(self) -> int:
+        """Gradients that the locals' moments at some globals take."""
+        return 3 if len(self.span.matrices) else 2 + _n_colours(self.structure)
+
+    @property
     def steps(self) -> FloatArray:
         """Of differences by the globals (k,)."""
         return _BY_GLOBALS * np.sqrt((self.of_globals.arrays.root**2).sum(axis=1))

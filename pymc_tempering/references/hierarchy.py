@@ -21,11 +21,11 @@ from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.normal_locals import NormalLocals, through_normal
 from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure, structures_of
+from pymc_tempering.references import normal_locals
 from pymc_tempering.references.conditional import ConditionalFit, conditional_fit, continued
 from pymc_tempering.references.local import combine_local_bases, with_images
 from pymc_tempering.references.nested_laplace import NestedLaplace
-from pymc_tempering.references.nodes import N_OF_LOCALS, Ridges, alone, ridges_by_nested
-from pymc_tempering.references.normal_locals import normal_locals_of, ridges_of_normal, with_own_law
+from pymc_tempering.references.nodes import Ridges, alone, ridges_by_nested
 from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, Effort, Prepared, Report
 from pymc_tempering.references.quality import COARSE, GAIN, LADDER, N_DRAWS, TRIMMED, log_weights
 from pymc_tempering.references.same_mode import MAX_DIP, N_ON_LINE, dip
@@ -158,21 +158,23 @@ class Hierarchy(NamedTuple):
         near = found.map if made is None else made.map
         is_used = made is not None and made.variance <= _LAST
         assert isinstance(near, ConditionalMap)
-        normal, n = normal_locals_of(density, structure, near, rng, most - n_gradients)
+        left = most - n_gradients
+        normal, n = normal_locals.normal_locals_of(density, structure, near, rng, left)
         n_gradients += n
         if normal is None and not is_used:
             return None, n_gradients
         ridges: Ridges | None
         if normal is not None:
-            ridges, n = ridges_of_normal(normal)
+            ridges, n = normal_locals.ridges_of_normal(normal)
         else:
             nested = NestedLaplace(density, structure, near.from_base(np.zeros(near.dim)))
             ridges = ridges_by_nested(nested, near, SEARCHES["default"].n_for_one_mode)
             n = nested.n_gradients
         n_gradients += n
         if is_used and ridges is not None:
-            n_gradients += N_OF_LOCALS * ridges.highest.size
-            is_used = ridges.mass_missed(density, near, rng) <= TRIMMED
+            missed, n = normal_locals.mass_missed(density, near, ridges, normal, rng)
+            n_gradients += n
+            is_used = missed <= TRIMMED
         is_poor = made is not None and made.variance > _MOST
         # a poor map may lack mass that nobody has looked for
         if is_used and not (is_poor and (normal is not None or ridges is None)):
@@ -180,7 +182,7 @@ class Hierarchy(NamedTuple):
         if normal is None or ridges is None:
             return None, n_gradients
         try:
-            normal, variance, n = with_own_law(normal, ridges, rng)
+            normal, variance, n = normal_locals.with_own_law(normal, ridges, rng)
         # it may have no root
         except np.linalg.LinAlgError:
             return None, n_gradients

@@ -675,7 +675,7 @@ def test_where_the_first_nodes_have_no_mode_no_others_are_looked_at():
 @pytest.fixture
 def only_maps(monkeypatch):
     """Nothing is taken in place of a map, whatever it lacks."""
-    monkeypatch.setattr(hierarchy_module, "normal_locals_of", lambda *_: (None, 0))
+    monkeypatch.setattr(hierarchy_module.normal_locals, "normal_locals_of", lambda *_: (None, 0))
     monkeypatch.setattr(hierarchy_module, "ridges_by_nested", lambda *_: None)
 
 

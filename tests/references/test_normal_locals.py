@@ -8,8 +8,8 @@ import cloudpickle
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.special import softmax
-from scipy.stats import norm
+from scipy.special import logsumexp, softmax
+from scipy.stats import halfcauchy, norm
 
 import pymc_tempering as pm_temper
 from pymc_tempering import testing
@@ -264,6 +264,43 @@ def test_locals_are_as_dear_as_what_precisions_are_made_of(
     assert not is_taken or (made.n_each == 7 and n_gradients < 1000)
 
 
+def own_draws(made, n):
+    """Weights (n,) of draws of the globals, made wide, and their coordinates (n, k)."""
+    u = 1.5 * np.random.default_rng(34).standard_normal((n, made.n_globals))
+    values, _ = made.of_globals.pulled_back(made.marginal.address, u)
+    return softmax(values + 0.5 * (u * u).sum(axis=1) / 1.5**2), u
+
+
+def few_observations():
+    """Levels and slopes of four groups, and log Z by a grid of three scales."""
+    rng = np.random.default_rng(82)
+    group = np.repeat(np.arange(4), (3, 2, 3, 3))
+    x = rng.normal(size=group.size)
+    y = 3.0 + rng.normal(size=4)[group] + 0.5 * x + rng.normal(size=group.size)
+    with pm.Model() as model:
+        sd = pm.HalfCauchy("sd", 25.0, shape=3)
+        mean = pm.Normal("mean", 0.0, 100.0, shape=2)
+        level, slope = (mean[i] + sd[i] * pm.Normal(f"z{i}", 0.0, 1.0, shape=4) for i in range(2))
+        pm.Normal("y", level[group] + slope[group] * x, sd[2], observed=y)
+    step, same = 0.25, np.equal.outer(group, group) * 1.0
+    own, along = np.exp(np.arange(-3.5, 5.0, step)), np.exp(np.arange(-9.0, 10.0, step))
+    by_mean = 1e4 * (1.0 + np.outer(x, x))
+    first, second = (of.ravel() for of in np.meshgrid(along, along))
+    parts = []
+    for noise in own:
+        cov = noise**2 * np.eye(group.size) + by_mean
+        cov = cov + first[:, None, None] ** 2 * same
+        cov += second[:, None, None] ** 2 * (same * np.outer(x, x))
+        root = np.linalg.cholesky(cov)
+        residuals = np.linalg.solve(root, np.broadcast_to(y, (first.size, y.size))[..., None])
+        half = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        likelihood = -0.5 * (residuals[..., 0] ** 2).sum(axis=1) - half
+        prior = sum(halfcauchy.logpdf(s, scale=25.0) + np.log(s) for s in (noise, first, second))
+        parts.append(logsumexp(likelihood + prior))
+    log_z = logsumexp(parts) + 3.0 * np.log(step) - 0.5 * y.size * np.log(2.0 * np.pi)
+    return model, log_z
+
+
 def lacking(fitted, off=20.0):
     """The map with locals off by so many standard deviations."""
     shift = np.array(fitted.laws.shift)
@@ -297,7 +334,7 @@ def test_a_map_that_lacks_mass_is_refused_where_the_law_has_no_root(monkeypatch,
     def fails(*_):
         raise np.linalg.LinAlgError
 
-    monkeypatch.setattr(Ridges, "mass_missed", lambda *_: 1.0)
+    monkeypatch.setattr(normal_locals, "mass_missed", lambda *_: (1.0, 0))
     monkeypatch.setattr(normal_locals, "mend", fails)
     found, n_gradients = Hierarchy.of(density)
     assert found is None
@@ -382,6 +419,39 @@ def test_some_draws_of_locals_that_are_below_are_no_mass_missed(density, made, f
     assert np.mean(np.array(missed) > TRIMMED) < 0.3
 
 
+@pytest.mark.parametrize(("nats", "lacks"), [(1.0, False), (3.0, True)])
+def test_mass_is_missed_where_a_map_has_less_of_it(density, made, fitted, nats, lacks):
+    """Where both globals are high at once, to 4.5 standard errors of half as many draws."""
+    middle = made.of_globals.from_base(np.zeros(2))
+
+    def forward(u):
+        z, log_det = fitted.forward(u)
+        return z, log_det + nats * (z[:, made.structure.globals] > middle).all(axis=1)
+
+    less = SimpleNamespace(to_base=fitted.to_base, forward=forward)
+    ridges, _ = normal_locals.ridges_of_normal(made)
+    other, calls = counted(density)
+    found, n_gradients = normal_locals.mass_missed(
+        other, less, ridges, replace(made, density=other), np.random.default_rng(9)
+    )
+    assert len(calls) == n_gradients
+    weights, u = own_draws(made, 40_000)
+    share = weights @ (made.of_globals.from_base(u) > middle).all(axis=1)
+    assert 0.1 < share < 0.5
+    most_off = 4.5 * np.sqrt(share * (1.0 - share) / (normal_locals.N_MANY / 2))
+    assert found == pytest.approx(share, abs=most_off) if lacks else found < 0.01
+
+
+def test_mass_of_two_scales_that_vanish_is_not_lost():
+    """Four groups of two or three observations, with levels and slopes, written non-centred."""
+    model, expected = few_observations()
+    found, _ = Hierarchy.of(compile_density(model))
+    assert isinstance(found.map, NormalLocals)
+    unit = GaussianBase(np.zeros(found.map.dim), np.ones(found.map.dim))
+    weights = log_weights(found.density, unit, np.random.default_rng(8), 4000)
+    assert logsumexp(weights) - np.log(4000) == pytest.approx(expected, abs=0.02)
+
+
 def test_ridges_of_the_marginal_density_are_those_of_the_globals(density, structure, fitted, made):
     """Laplace's is exact where locals are normal, and the map has their law."""
     nested = NestedLaplace(density, structure, density.start)
@@ -429,7 +499,7 @@ def test_the_law_is_that_of_the_globals(density, structure, fitted, off):
 @pytest.mark.parametrize("method", ["pt", "st"])
 def test_a_run_without_interpolation_is_right(monkeypatch, method):
     """Errors of four standard errors: a false alarm in 15,000 for each of the three numbers."""
-    monkeypatch.setattr(Ridges, "mass_missed", lambda *_: 1.0)
+    monkeypatch.setattr(normal_locals, "mass_missed", lambda *_: (1.0, 0))
     seen, real = [], Hierarchy.of.__func__
     monkeypatch.setattr(
         Hierarchy,
@@ -456,7 +526,7 @@ def test_a_run_counts_the_gradients_of_the_model(monkeypatch, density):
     """Counted by the density itself; 9 more of each draw put it into the model's coordinates."""
     other, calls = counted(density)
     monkeypatch.setattr(arguments, "compile_density", lambda *_, **__: other)
-    monkeypatch.setattr(Ridges, "mass_missed", lambda *_: 1.0)
+    monkeypatch.setattr(normal_locals, "mass_missed", lambda *_: (1.0, 0))
     estimate = pm_temper.estimate_logz(
         groups(), random_seed=4, cores=1, progressbar=False, quiet=True, draws=50, tune=60,
         chains=2,
