@@ -2,6 +2,7 @@
 
     make necks
     python benchmarks/necks.py --seeds 8
+    python benchmarks/necks.py --slopes
 
 Groups of normal data around a mean, centred, with a scale that may be zero: given mean and scale
 all is normal, so that means and scales of the groups are exact by formula, and log Z by quadrature
@@ -9,6 +10,9 @@ over two globals. For each data set: the tail of the log scale in its map (0 nor
 how far group means and log scales are off at 400 places 2 to 4 standard deviations down that tail,
 with the mean drawn, and default runs of several seeds: root mean square and mean of their errors in
 stated ones, and gradients.
+
+With ``--slopes`` it is of answers to few items, whose slopes are lognormal with a scale of their
+own, against runs of the model with all abilities summed by quadrature and slopes non-centred.
 """
 
 import argparse
@@ -16,9 +20,10 @@ import logging
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from figures import QUIET, table
 from scipy.integrate import trapezoid
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp
 from scipy.stats import halfnorm, norm
 
 import pymc_tempering as pm_temper
@@ -80,6 +85,65 @@ def in_the_neck(density, made, y):
     )
 
 
+ITEMS = {
+    "7 items, 60 people": (7, 60, 0.3),
+    "10 items, 60 people": (10, 60, 0.3),
+    "10 items, 60 people, less alike": (10, 60, 0.6),
+    "10 items, 200 people": (10, 200, 0.3),
+    "10 items, 200 people, less alike": (10, 200, 0.6),
+}
+"""Numbers of items and people, and standard deviation of the logarithms of slopes."""
+
+
+def answers(n_items, n_people, spread, *, summed=False):
+    """The model as people write it, or with all abilities summed and slopes non-centred."""
+    rng = np.random.default_rng(1)
+    slope = np.exp(spread * rng.normal(size=n_items))
+    ability, hard = rng.normal(size=(n_people, 1)), rng.normal(size=n_items)
+    y = (rng.random((n_people, n_items)) < expit(slope * ability - hard)).astype(int)
+    with pm.Model() as model:
+        sd, hard = pm.HalfNormal("sd", 1.0), pm.Normal("hard", 0.0, 2.0, shape=n_items)
+        if summed:
+            slope = pt.exp(sd * pm.Normal("z", shape=n_items))
+            nodes, weights = np.polynomial.hermite_e.hermegauss(31)
+            logit = slope * nodes[:, None] - hard
+            logs = -pt.softplus(-logit) @ y.T - pt.softplus(logit) @ (1 - y.T)
+            logs += np.log(weights / weights.sum())[:, None]
+            pm.Potential("y", pt.logsumexp(logs, axis=0).sum())
+        else:
+            slope = pm.LogNormal("slope", 0.0, sd, shape=n_items)
+            ability = pm.Normal("ability", shape=(n_people, 1))
+            pm.Bernoulli("y", logit_p=slope * ability - hard, observed=y)
+    return model
+
+
+def study_of_slopes(n_seeds):
+    """Print the table."""
+    rows = []
+    for label, case in ITEMS.items():
+        summed = answers(*case, summed=True)
+        reference = pm_temper.estimate_logz(summed, random_seed=100, target_se=0.01, **QUIET)
+        model = answers(*case)
+        found, _ = Hierarchy.of(compile_density(model))
+        runs = [pm_temper.estimate_logz(model, random_seed=seed, **QUIET)
+                for seed in range(1, n_seeds + 1)]  # fmt: skip
+        errors = np.array([run.log_z - reference.log_z for run in runs])
+        spent = [sum(run.gradients.values()) / 1e3 for run in runs]
+        innovations = found and found.density.inner.points.innovations
+        rows.append([
+            label, "-" if found is None else f"{found.variance:.1f}",
+            "no" if innovations is None else "yes", f"{reference.log_z:.3f} ± {reference.se:.3f}",
+            ", ".join(f"{error:+.3f}" for error in errors),
+            ", ".join(f"{run.se:.3f}" for run in runs), f"{np.median(spent):.0f}",
+            sum(bool(run.warnings) for run in runs),
+        ])  # fmt: skip
+    table(
+        f"Slopes of few items, and log Z ({n_seeds} seeds)",
+        ["answers", "V", "non-centred", "log Z", "errors", "stated", "10^3 gradients", "warned"],
+        rows,
+    )
+
+
 def study(n_seeds):
     """Print the table."""
     rows = []
@@ -111,4 +175,6 @@ if __name__ == "__main__":
     logging.getLogger("pymc").setLevel(logging.ERROR)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=8)
-    study(parser.parse_args().seeds)
+    parser.add_argument("--slopes", action="store_true", help="lognormal, of few items")
+    args = parser.parse_args()
+    (study_of_slopes if args.slopes else study)(args.seeds)

@@ -93,33 +93,29 @@ class CompiledDensity:
             vars(other)["draw_from_prior"] = self.draw_from_prior
         return other
 
-    @cached_property
-    def non_centred(self) -> "CompiledDensity | None":
-        """The density in the coordinates of the model's innovations; None where it has none.
+    def innovations(self, hubs: IntArray | None = None) -> Innovations | None:
+        """Give what the model would be written by, of which entries ``hubs`` are globals."""
+        return Innovations.of(self.model, self.points.initial, hubs)
+
+    def non_centred(self, hubs: IntArray | None = None) -> "CompiledDensity | None":
+        """The density in the coordinates of these innovations; None where it has none.
 
         ModelError where it cannot be compiled so.
         """
-        if self._innovations is None:
+        if self.innovations(hubs) is None:
             return None
-        return compile_frozen(self.model, self.backend, by_innovations=True)
+        return compile_frozen(self.model, self.backend, by_innovations=True, hubs=hubs)
 
-    @cached_property
-    def _innovations(self) -> Innovations | None:
-        return Innovations.of(self.model, self.points.initial)
-
-    @property
-    def levels(self) -> IntArray:
-        """Entries of normal values that others are spread around, as they are."""
-        made = None if self.points.innovations is not None else self._innovations
-        return np.empty(0, np.int64) if made is None else made.levels
-
-    def ways_to_write(self, *, non_centred_first: bool) -> Iterator["CompiledDensity"]:
+    def ways_to_write(
+        self, hubs: IntArray | None, *, non_centred_first: bool
+    ) -> Iterator["CompiledDensity"]:
         """Give the density as it is, and non-centred where it can be compiled so."""
         if not non_centred_first:
             yield self
         with suppress(ModelError):
-            if self.non_centred is not None:
-                yield self.non_centred
+            made = self.non_centred(hubs)
+            if made is not None and not (made.no_gradient or made.calls_python):
+                yield made
         if non_centred_first:
             yield self
 
@@ -201,16 +197,17 @@ def keep_density(model: pm.Model, density: CompiledDensity) -> None:
 
 
 def compile_frozen(
-    frozen: pm.Model, backend: str | None = None, *, by_innovations: bool = False
-) -> CompiledDensity:
+    frozen: pm.Model, backend: str | None = None, *, by_innovations: bool = False,
+    hubs: IntArray | None = None,
+) -> CompiledDensity:  # fmt: skip
     """Compile a model that is frozen already, as `compile_density` does."""
     # not frozen again when unpickled: PyMC orders variables anew in every copy of a model
     points = points_of(frozen)
     if by_innovations:
-        points = replace(points, innovations=Innovations.of(frozen, points.initial))
+        points = replace(points, innovations=Innovations.of(frozen, points.initial, hubs))
     with naming_shapes(frozen):
         term = frozen.logp()
-    made_by = partial(compile_frozen, by_innovations=by_innovations), (frozen,)
+    made_by = partial(compile_frozen, by_innovations=by_innovations, hubs=hubs), (frozen,)
     density = _compile(frozen, points, term, made_by, backend)
     if not density.no_gradient:
         check_integrable(density.value_and_grad, points, density.start, frozen)

@@ -1,4 +1,4 @@
-r"""Series, and normal values with others below them, by the standard normals they are made from.
+r"""Series, and normal values that would be globals, by the standard normals they are made from.
 
 As its author would write a model non-centred,
 
@@ -7,8 +7,9 @@ As its author would write a model non-centred,
 where :math:`\rho` is 1 for a walk, and 0 for values that are normal each by itself. Where the
 scale s goes to zero all x of a series hang on each other, and a map from the globals would have to
 have that right to the width of s; the z are free. Values that are normal each by itself do not
-hang on one another, and need none of it as locals; those that others are spread around, as regions
-with towns, are globals, and with their scale a funnel among these.
+hang on one another, and need none of it as locals; as globals, such as regions with towns or slopes
+that abilities are multiplied by, they are a funnel with their scale. So are logarithms of lognormal
+values, which are normal.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,7 @@ import pytensor.tensor as pt
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
-from pymc_tempering.private.of_pymc import autoregression, random_walk
+from pymc_tempering.private.of_pymc import autoregression, is_log_transform, random_walk
 from pymc_tempering.types import FloatArray, IntArray
 
 
@@ -44,15 +45,25 @@ class Innovations:
 
     model: pm.Model
     shapes: tuple[tuple[int, ...], ...]  # of the value variables
+    globals: frozenset[int] = frozenset()  # positions of those that would be
 
     @classmethod
-    def of(cls, model: pm.Model, initial: dict[str, np.ndarray]) -> "Innovations | None":
-        """Find those of a model with this initial point.
+    def of(
+        cls, model: pm.Model, initial: dict[str, np.ndarray], hubs: IntArray | None = None
+    ) -> "Innovations | None":
+        """Find those of a model with this initial point, of which entries ``hubs`` are globals.
 
         None where there is none whose law has other free variables.
         """
-        made = cls(model, tuple(np.shape(initial[value.name]) for value in model.value_vars))
+        shapes = tuple(np.shape(initial[value.name]) for value in model.value_vars)
+        made = cls(model, shapes)
+        if hubs is not None:
+            made = cls(model, shapes, frozenset(made._owner[hubs].tolist()))
         return made if made._laws else None
+
+    @cached_property
+    def _owner(self) -> IntArray:
+        return np.repeat(np.arange(len(self.shapes)), [int(np.prod(of)) for of in self.shapes])
 
     @cached_property
     def _laws(self) -> list[tuple[int, Any, Any, Any]]:
@@ -64,10 +75,15 @@ class Innovations:
         above = {rv: free.intersection(ancestors([rv])) - {rv} for rv in free}
         others = set[Any]().union(*above.values())
         for k, value in enumerate(self.model.value_vars):
-            rv = self.model.values_to_rvs[value]
-            law = None
-            if not self.model.rvs_to_transforms.get(rv):
-                law = _law(rv, self.shapes[k]) or (_normal(rv) if rv in others else None)
+            rv, law = self.model.values_to_rvs[value], None
+            transform = self.model.rvs_to_transforms.get(rv)
+            if not transform:
+                law = _law(rv, self.shapes[k])
+            if law is None and (rv in others or k in self.globals):
+                law = _normal(rv, transform)
+                # with means alone they are no funnel
+                if law and rv not in others and free.isdisjoint(ancestors([law[1]])):
+                    law = None
             n_before = 0 if law is None else len(free.intersection(ancestors(law)))
             if law is not None and n_before:
                 found.append((n_before, (k, *self.model.replace_rvs_by_values(law))))
@@ -79,11 +95,25 @@ class Innovations:
         return [k for k, *_ in self._laws]
 
     @property
-    def levels(self) -> IntArray:
-        """Entries of values that are normal each by itself, with others below them."""
-        levels = [k for k, *_, rho in self._laws if getattr(rho, "data", None) == 0.0]
-        owner = np.repeat(np.arange(len(self.shapes)), [int(np.prod(of)) for of in self.shapes])
-        return np.flatnonzero(np.isin(owner, levels))
+    def _levels(self) -> set[Any]:
+        """Variables that are normal each by itself, and would be globals."""
+        at = [k for k, *_, rho in self._laws if getattr(rho, "data", None) == 0.0]
+        values = [self.model.value_vars[k] for k in at if k in self.globals]
+        return {self.model.values_to_rvs[value] for value in values}
+
+    @property
+    def scales(self) -> IntArray:
+        """Entries of all that scales of these levels depend on."""
+        sds = [rv.owner.op.dist_params(rv.owner)[1] for rv in self._levels]
+        above, values = set(ancestors(sds)), self.model.value_vars
+        at = [k for k, of in enumerate(values) if self.model.values_to_rvs[of] in above]
+        return np.flatnonzero(np.isin(self._owner, at))
+
+    @property
+    def are_nested(self) -> bool:
+        """Whether others are spread around any of these levels."""
+        levels = self._levels
+        return any(levels.intersection(ancestors([rv])) - {rv} for rv in self.model.free_RVs)
 
     def graph(self, z: Any) -> tuple[Any, Any]:
         """Graphs of PyMC's values and of the log Jacobian, from that of the flat vector."""
@@ -164,9 +194,11 @@ def _law(rv: Any, shape: tuple[int, ...]) -> tuple[Any, Any, Any] | None:
     return made[0], made[1], rho
 
 
-def _normal(rv: Any) -> tuple[Any, Any, Any] | None:
+def _normal(rv: Any, transform: Any) -> tuple[Any, Any, Any] | None:
     """The same of values that are normal each by itself."""
-    if not isinstance(rv.owner.op, type(pm.Normal.rv_op)):
+    # of lognormal ones the value is the logarithm
+    law = pm.LogNormal if is_log_transform(transform) else None if transform else pm.Normal
+    if law is None or not isinstance(rv.owner.op, type(law.rv_op)):
         return None
     return (*rv.owner.op.dist_params(rv.owner), pt.constant(0.0))
 

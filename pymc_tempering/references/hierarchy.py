@@ -23,6 +23,7 @@ from pymc_tempering.model.normal_locals import NormalLocals, through_normal
 from pymc_tempering.model.structure import MANY_GLOBALS, MOST_BENT, Structure, structures_of
 from pymc_tempering.references import normal_locals
 from pymc_tempering.references.conditional import ConditionalFit, conditional_fit, continued
+from pymc_tempering.references.levels import lacks_neck
 from pymc_tempering.references.local import combine_local_bases, with_images
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.nodes import Ridges, alone, ridges_by_nested
@@ -84,26 +85,27 @@ class Hierarchy(NamedTuple):
     def of(cls, density: CompiledDensity) -> "tuple[Hierarchy | None, int]":
         """Find the map of a density, the same for any seed, and the gradients that it took.
 
-        None where it has no globals, or V of all maps is that of a long ladder, also as it would be
-        written non-centred.
+        None where it has no globals, or V is that of a long ladder, non-centred as well.
         """
         if density.no_gradient or density.calls_python:
             return None, 0
-        made, n_gradients, own = list[Hierarchy](), 0, structures_of(density)
+        made, n_gradients, own = list[tuple[bool, Hierarchy]](), 0, structures_of(density)
+        hubs = own[0][0].globals if own[0] else None
         # levels and their scale, which no map covers, or without the neck
-        is_funnel = bool(own[0] and np.isin(density.levels, own[0][0].globals).any())
+        levels = density.innovations(hubs)
+        is_funnel = levels is not None and levels.are_nested
         if is_funnel:
             n_gradients, own = own[1], (own[0], 0)
-        for way in density.ways_to_write(non_centred_first=is_funnel):
-            if way.no_gradient or way.calls_python:
-                continue
+        for way in density.ways_to_write(hubs, non_centred_first=is_funnel):
             found, n = cls._as_it_is(way, own if way is density else structures_of(way))
             n_gradients += n
             if found is not None:
-                made.append(found)
-                if found.variance <= _MOST:
+                lacks, n = lacks_neck(found.density, levels if way is density else None)
+                n_gradients += n
+                made.append((lacks, found))
+                if found.variance <= _MOST and not lacks:
                     break
-        return min(made, key=lambda found: found.variance, default=None), n_gradients
+        return min(made, key=lambda of: (of[0], of[1].variance), default=(0, None))[1], n_gradients
 
     @classmethod
     def _as_it_is(

@@ -14,6 +14,7 @@ from pymc_tempering.model.innovations import Innovations
 from pymc_tempering.model.structure import structures_of
 from pymc_tempering.references import prepare
 from pymc_tempering.references.hierarchy import Hierarchy
+from pymc_tempering.references.levels import lacks_neck
 
 Y = np.array([0.3, -0.4, 0.9, 1.6, 1.1, 2.4, 2.0, 2.9])
 NOISE = 0.6
@@ -84,6 +85,26 @@ def towns():
     return model
 
 
+def slopes(n_people=60, n_items=7, seed=1, spread=0.3):
+    """Answers of people to items, whose slopes are lognormal."""
+    rng = np.random.default_rng(seed)
+    slope = np.exp(spread * rng.normal(size=n_items))
+    trait, hard = rng.normal(size=(n_people, 1)), rng.normal(size=n_items)
+    y = rng.random((n_people, n_items)) < 1.0 / (1.0 + np.exp(hard - slope * trait))
+    with pm.Model() as model:
+        slope = pm.LogNormal("slope", 0.0, pm.HalfNormal("sd", 1.0), shape=n_items)
+        hard = pm.Normal("hard", 0.0, 2.0, shape=n_items)
+        trait = pm.Normal("trait", shape=(n_people, 1))
+        pm.Bernoulli("y", logit_p=slope * trait - hard, observed=y.astype(int))
+    return model
+
+
+def by_innovations(density):
+    """The density non-centred, of which the likeliest choice of globals is as it is."""
+    found, _ = structures_of(density)
+    return density.non_centred(found[0].globals if found else None)
+
+
 def second_order():
     with pm.Model() as model:
         sd = pm.HalfNormal("sd", 1.0)
@@ -109,7 +130,13 @@ def known_scale():
 def test_what_is_no_such_series_stays_as_it_is(make):
     density = compile_density(make())
     assert Innovations.of(density.model, density.points.initial) is None
-    assert density.non_centred is None
+    assert density.non_centred() is None
+
+
+def test_globals_with_a_mean_alone_stay_as_they_are():
+    with pm.Model() as model:
+        pm.Normal("x", pm.Normal("mean"), 1.0, shape=3)
+    assert Innovations.of(model, model.initial_point(), np.arange(4)) is None
 
 
 # each is a graph to compile, by itself and by its steps
@@ -117,11 +144,11 @@ slow = pytest.mark.slow
 
 
 @pytest.mark.parametrize("make", [
-    walk, several, towns, *(pytest.param(of, marks=slow) for of in (long_cycle, by_row(6))),
+    walk, several, towns, slopes, *(pytest.param(of, marks=slow) for of in (long_cycle, by_row(6))),
 ])  # fmt: skip
 def test_the_density_is_the_same_but_for_the_jacobian(make):
     density = compile_density(make())
-    made = density.non_centred
+    made = by_innovations(density)
     z = 0.5 * np.random.default_rng(3).standard_normal((4, density.dim))
     log_det = made.points.log_jacobian(z)
     for row, more in zip(z, log_det, strict=True):
@@ -138,12 +165,12 @@ def test_the_density_is_the_same_but_for_the_jacobian(make):
 
 
 @pytest.mark.parametrize(("make", "name"), [
-    (walk, "level"), (by_row(4), "walks"), pytest.param(long_cycle, "cycle", marks=slow),
-    pytest.param(by_row(6), "walks", marks=slow),
+    (walk, "level"), (by_row(4), "walks"), (slopes, "slope_log__"),
+    pytest.param(long_cycle, "cycle", marks=slow), pytest.param(by_row(6), "walks", marks=slow),
 ])  # fmt: skip
 def test_steps_are_standard_normals_under_the_prior(make, name):
     """Where each row has laws of its own, too, as many as there are steps or not."""
-    prior = compile_prior(compile_density(make()).non_centred)
+    prior = compile_prior(by_innovations(compile_density(make())))
     z = 0.5 * np.random.default_rng(5).standard_normal(prior.dim)
     ends = np.cumsum([0, *prior.points.sizes])
     k = prior.points.names.index(name)
@@ -152,7 +179,7 @@ def test_steps_are_standard_normals_under_the_prior(make, name):
 
 
 def test_where_the_coefficient_is_zero_there_is_a_gradient():
-    made = compile_density(several()).non_centred
+    made = compile_density(several()).non_centred()
     value, grad = made.value_and_grad(made.points.ravel(made.points.initial))
     assert np.isfinite(value)
     assert np.isfinite(grad).all()
@@ -161,10 +188,10 @@ def test_where_the_coefficient_is_zero_there_is_a_gradient():
 
 
 def test_a_model_that_cannot_be_written_so_is_sampled_as_it_is(monkeypatch):
-    def fails(_):
+    def fails(*_):
         raise ModelError("no such graph")
 
-    monkeypatch.setattr(CompiledDensity, "non_centred", property(fails))
+    monkeypatch.setattr(CompiledDensity, "non_centred", fails)
     monkeypatch.setattr(Hierarchy, "_as_it_is", lambda *_: (None, 7))
     assert Hierarchy.of(compile_density(walk())) == (None, 7)
 
@@ -185,7 +212,7 @@ def test_a_series_is_what_its_steps_make_of_it():
 
 
 def test_another_process_has_the_same():
-    made = compile_density(several()).non_centred
+    made = compile_density(several()).non_centred()
     there, z = cloudpickle.loads(cloudpickle.dumps(made)), np.full(made.dim, 0.3)
     assert there.value_and_grad(z)[0] == made.value_and_grad(z)[0]
     np.testing.assert_array_equal(there.points.values(z), made.points.values(z))
@@ -201,6 +228,25 @@ def test_levels_between_others_are_no_globals_where_a_map_of_them_fails():
     names = np.repeat(made.density.points.names, made.density.points.sizes)
     assert "sds_log__" in names[made.structure.globals]
     assert "regions" not in names[made.structure.globals]
+
+
+@pytest.mark.parametrize(("data", "lacks"), [
+    ((60, 7), None), ((60, 10), True), ((200, 10, 1, 0.6), False),
+], ids=["no map", "a map without the neck", "one with all mass"])  # fmt: skip
+def test_few_lognormal_values_with_a_scale_are_standard_normals_where_a_map_lacks_the_neck(
+    data, lacks
+):
+    """V of the two maps as they are is 1 and .3; of ten items and 60 people a tenth was missing."""
+    density = compile_density(slopes(*data))
+    read = structures_of(density)
+    as_it_is, _ = Hierarchy._as_it_is(density, read)
+    levels = density.innovations(read[0][0].globals)
+    assert (None if as_it_is is None else lacks_neck(as_it_is.density, levels)[0]) == lacks
+    made, _ = Hierarchy.of(density)
+    assert made.variance < 4.0
+    numbers = [] if lacks is False else [density.points.names.index("slope_log__")]
+    innovations = made.density.inner.points.innovations
+    assert (innovations.numbers if innovations else []) == numbers
 
 
 def exact():
