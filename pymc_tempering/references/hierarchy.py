@@ -123,8 +123,7 @@ class Hierarchy(NamedTuple):
                 with np.errstate(all="ignore"):
                     found = conditional_fit(density, structure, density.start, rng, most)
             except np.linalg.LinAlgError:
-                # regressions and curvatures of what is no hierarchy may be singular
-                continue
+                continue  # regressions and curvatures of what is no hierarchy may be singular
             n_gradients += found.n_gradients
             most = effort.n_gradients - n_gradients
             least = _LAST if best is None else best.variance
@@ -185,8 +184,7 @@ class Hierarchy(NamedTuple):
             return None, n_gradients
         try:
             normal, variance, n = normal_locals.with_own_law(normal, ridges, rng)
-        # it may have no root
-        except np.linalg.LinAlgError:
+        except np.linalg.LinAlgError:  # it may have no root
             return None, n_gradients
         made = cls(through_normal(density, normal), structure, normal, variance)
         return made, n_gradients + n
