@@ -23,7 +23,6 @@ from pytensor.graph.traversal import ancestors
 
 import pymc_tempering
 from pymc_tempering.private import of_numba, of_pymc, of_pytensor
-from tests.fresh import fresh_process
 
 PACKAGE = Path(pymc_tempering.__file__).parent
 HOOKS = {
@@ -203,23 +202,6 @@ def test_hand_on_needs():
     assert shifted(3.0) == 10.0
     [result] = shifted.overloads.values()
     assert result.reload_init == [print]
-
-
-def test_c_function(tmp_path):
-    """From the disk it loads, before itself, what it calls by name."""
-    module = tmp_path / "shifted.py"
-    module.write_text(
-        "import functools, numba\n"
-        "from pymc_tempering.private.of_numba import c_function, keep_apart\n\n"
-        "cube = numba.njit(lambda x: x * x * x)\n\n"
-        "def load():\n    print('loaded')\n    cube.compile((numba.types.float64,))\n\n"
-        "keep_apart(cube, lambda arguments: 'test_c_function.cube', lambda arguments: load)\n\n"
-        "def shifted(x):\n    return cube(x) + 1.0\n\n"
-        "print(c_function('float64(float64)', shifted).ctypes(3.0))\n"
-    )
-    code = f"import numba, sys\nnumba.config.CACHE_DIR = ''\nsys.path[:0] = [{str(tmp_path)!r}]\n"
-    printed = [fresh_process(f"{code}import shifted").split() for _ in range(2)]
-    assert printed == [["28.0"], ["loaded", "28.0"]]
 
 
 def test_forget_literals():

@@ -18,7 +18,6 @@ from pymc_tempering.engine.path.conditional_kernels import Arrays, density_throu
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.machine_code import Closure, at_addresses
 from pymc_tempering.model.point import CoordinateMap
-from pymc_tempering.private.of_numba import c_function
 
 
 def _density_of_map(  # noqa: PLR0913 - arrays and their sizes, one by one
@@ -47,7 +46,7 @@ def _density_of_map(  # noqa: PLR0913 - arrays and their sizes, one by one
 
 @cache
 def _c_function(signature: Any, function: Callable[..., float]) -> Any:
-    return c_function(signature, function)
+    return numba.cfunc(signature, cache=True)(function)
 
 
 def with_arrays(

@@ -84,29 +84,6 @@ def hand_on_needs(function: Any) -> None:
     function.add_overload = add_with_needs
 
 
-def c_function(signature: Any, function: Callable[..., Any]) -> Any:
-    """``numba.cfunc`` that is kept on disk with what has to be loaded before it.
-
-    numba notes that of a function where its code is finished, and keeps C functions before that:
-    one that calls a function which is apart would from the disk call what is not there.
-    """
-    from numba.core.ccallback import CFunc
-    from numba.core.sigutils import normalize_signature
-
-    made: Any = CFunc(function, normalize_signature(signature), locals={}, options={})
-    made.enable_caching()
-    save_overload = made._cache.save_overload
-
-    def save_with_needs(signature: Any, result: Any) -> None:
-        result.library._ensure_finalized()
-        result.reload_init.extend(result.library._reload_init)
-        save_overload(signature, result)
-
-    made._cache.save_overload = save_with_needs
-    made.compile()
-    return made
-
-
 def forget_literals(function: Any) -> None:
     """Compile a function for the types of its arguments, whatever numbers compiled callers write.
 

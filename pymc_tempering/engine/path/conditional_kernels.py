@@ -154,7 +154,7 @@ def _about(m: Arrays, t: FloatArray, j: int) -> float:
     return total
 
 
-@compiled(borrows=True, apart=True, inside=True)
+@compiled(borrows=True, inside=True)
 def map_forward(m: Arrays, u: FloatArray, z: FloatArray, scratch: Scratch) -> float:
     """Map ``u`` (D,) to ``z``; return the log determinant without that of the root.
 
@@ -229,7 +229,7 @@ def _pull_back_of_sum(
         pull[j] = (left - 1.0) * force
 
 
-@compiled(fastmath={"reassoc", "contract"}, apart=True, inside=True)
+@compiled(fastmath={"reassoc", "contract"}, inside=True)
 def pull_back_through(
     m: Arrays, u: FloatArray, grad_z: FloatArray, grad: FloatArray, scratch: Scratch
 ) -> None:
@@ -369,7 +369,7 @@ def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
             u[row, c] = unwarp(residual * np.exp(-log_scale), m.skew[c])
 
 
-@compiled(apart=True)
+@compiled
 def density_through(address: int, m: Arrays, u: FloatArray, grad: FloatArray) -> float:
     """Log density by ``u`` (D,) of that at an address, but for the root, and its gradient.
 

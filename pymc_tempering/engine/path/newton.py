@@ -59,7 +59,7 @@ def _in_common(
     return total / (s.apart.size * STEP * widths[first])
 
 
-@compiled(borrows=True, apart=True, inside=True)
+@compiled(borrows=True, inside=True)
 def precision(  # noqa: PLR0913 - scratch space, too
     address: int, s: System, z: FloatArray, grad: FloatArray, widths: FloatArray,
     entries: FloatArray, up: FloatArray, there: FloatArray, fallen: FloatArray,
@@ -129,7 +129,7 @@ def precision_over_widths(
     return 2
 
 
-@compiled(borrows=True, apart=True, inside=True)
+@compiled(borrows=True, inside=True)
 def _ascend(  # noqa: PLR0913 - scratch space, too
     address: int, s: System, z: FloatArray, value: float, grad: FloatArray, factor: FloatArray,
     tolerance: float, most: int, scratch: _Scratch,
@@ -180,7 +180,7 @@ def _ascend(  # noqa: PLR0913 - scratch space, too
     return value, n_gradients, moved
 
 
-@compiled(apart=True)
+@compiled
 def climb(  # noqa: PLR0913 - scratch space, too
     address: int, s: System, z: FloatArray, widths: FloatArray, tolerance: float, near: bool,
     entries: FloatArray, factor: FloatArray, grad: FloatArray,

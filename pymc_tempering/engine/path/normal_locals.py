@@ -86,7 +86,7 @@ def _is_in_span(
     return is_all
 
 
-@compiled(borrows=True, apart=True, inside=True)
+@compiled(borrows=True, inside=True)
 def _factor_at(
     address: int, s: System, span: Span, z: FloatArray, grad: FloatArray, factor: FloatArray,
     scratch: Scratch,
@@ -110,7 +110,7 @@ def precisions(address: int, s: System, z: FloatArray, entries: FloatArray) -> N
         precision(address, s, z[row], grad, widths, entries[row], up, there, fallen)
 
 
-@compiled(borrows=True, apart=True, inside=True)
+@compiled(borrows=True, inside=True)
 def _to_mean(address: int, s: System, span: Span, z: FloatArray, scratch: Scratch) -> float:
     """Move the locals of ``z`` (D,) to their mean; return the globals' log density, or -inf."""
     _, factor, _, _, grad, _, step, _ = scratch
@@ -125,7 +125,7 @@ def _to_mean(address: int, s: System, span: Span, z: FloatArray, scratch: Scratc
     return value - half_log_det(s, factor) if np.isfinite(value) else -np.inf
 
 
-@compiled(apart=True)
+@compiled
 def density_of_globals(
     address: int, s: System, span: Span, place: FloatArray, steps: FloatArray, g: FloatArray,
     slope: FloatArray,

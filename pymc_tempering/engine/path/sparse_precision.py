@@ -28,7 +28,7 @@ class System(NamedTuple):
     apart: IntArray  # those of them that are no neighbours of the first
 
 
-@compiled(borrows=True, apart=True, inside=True)
+@compiled(borrows=True, inside=True)
 def factorise(s: System, entries: FloatArray, factor: FloatArray, ridge: float) -> bool:
     """Cholesky factor of the entries plus a share of their diagonal; false where there is none."""
     n, n_entries = s.at.size, s.rows.size
@@ -79,7 +79,7 @@ def _sum(s: System, x: FloatArray) -> float:
     return total
 
 
-@compiled(borrows=True, apart=True, inside=True)
+@compiled(borrows=True, inside=True)
 def solve(s: System, factor: FloatArray, b: FloatArray) -> float:
     """Overwrite ``b`` by the solution; return its squared length in standard deviations."""
     square = _solve_sparse(s, factor, b)
