@@ -20,7 +20,7 @@ from pymc_tempering.model.normal_locals import NormalLocals, are_normal, n_each,
 from pymc_tempering.model.structure import Structure
 from pymc_tempering.references.conditional import least_variance, mend
 from pymc_tempering.references.nodes import N_OF_LOCALS, Ridges, alone, with_tails
-from pymc_tempering.references.quality import COARSE, N_MANY
+from pymc_tempering.references.quality import LADDER, N_MANY
 from pymc_tempering.types import FloatArray
 
 _N_LOOKED = 8
@@ -84,8 +84,9 @@ def mass_missed(
     """Share of the mass of which a map has less than it should, and gradients.
 
     Normal locals have draws of all of it. Ridges show little of where several scales vanish at
-    once: of three coefficients that vary in time they said .6 %, draws say 21 %, and log Z was off
-    by .07.
+    once: of three coefficients that vary in time they said .6 %, draws say 10 %, and log Z was off
+    by .07. With 2 nats for 8, 6 % of correlated slopes were missed, whose log Z was right: 1.2
+    million gradients for 80,000.
     """
     if normal is None:
         return ridges.mass_missed(density, made, rng), N_OF_LOCALS * ridges.highest.size
@@ -100,7 +101,7 @@ def mass_missed(
     )
     log_target[np.isnan(log_target)] = -np.inf
     log_mass = logsumexp(log_target) - np.log(N_MANY)
-    lacks = ~(log_ratio <= log_mass + COARSE)
+    lacks = ~(log_ratio <= log_mass + LADDER)
     return float(softmax(log_target) @ lacks), N_MANY * (normal.n_of_moments + 1)
 
 

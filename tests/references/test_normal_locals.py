@@ -8,8 +8,8 @@ import cloudpickle
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.special import logsumexp, softmax
-from scipy.stats import halfcauchy, norm
+from scipy.special import softmax
+from scipy.stats import norm
 
 import pymc_tempering as pm_temper
 from pymc_tempering import testing
@@ -271,36 +271,6 @@ def own_draws(made, n):
     return softmax(values + 0.5 * (u * u).sum(axis=1) / 1.5**2), u
 
 
-def few_observations():
-    """Levels and slopes of four groups, and log Z by a grid of three scales."""
-    rng = np.random.default_rng(82)
-    group = np.repeat(np.arange(4), (3, 2, 3, 3))
-    x = rng.normal(size=group.size)
-    y = 3.0 + rng.normal(size=4)[group] + 0.5 * x + rng.normal(size=group.size)
-    with pm.Model() as model:
-        sd = pm.HalfCauchy("sd", 25.0, shape=3)
-        mean = pm.Normal("mean", 0.0, 100.0, shape=2)
-        level, slope = (mean[i] + sd[i] * pm.Normal(f"z{i}", 0.0, 1.0, shape=4) for i in range(2))
-        pm.Normal("y", level[group] + slope[group] * x, sd[2], observed=y)
-    step, same = 0.25, np.equal.outer(group, group) * 1.0
-    own, along = np.exp(np.arange(-3.5, 5.0, step)), np.exp(np.arange(-9.0, 10.0, step))
-    by_mean = 1e4 * (1.0 + np.outer(x, x))
-    first, second = (of.ravel() for of in np.meshgrid(along, along))
-    parts = []
-    for noise in own:
-        cov = noise**2 * np.eye(group.size) + by_mean
-        cov = cov + first[:, None, None] ** 2 * same
-        cov += second[:, None, None] ** 2 * (same * np.outer(x, x))
-        root = np.linalg.cholesky(cov)
-        residuals = np.linalg.solve(root, np.broadcast_to(y, (first.size, y.size))[..., None])
-        half = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-        likelihood = -0.5 * (residuals[..., 0] ** 2).sum(axis=1) - half
-        prior = sum(halfcauchy.logpdf(s, scale=25.0) + np.log(s) for s in (noise, first, second))
-        parts.append(logsumexp(likelihood + prior))
-    log_z = logsumexp(parts) + 3.0 * np.log(step) - 0.5 * y.size * np.log(2.0 * np.pi)
-    return model, log_z
-
-
 def lacking(fitted, off=20.0):
     """The map with locals off by so many standard deviations."""
     shift = np.array(fitted.laws.shift)
@@ -419,7 +389,7 @@ def test_some_draws_of_locals_that_are_below_are_no_mass_missed(density, made, f
     assert np.mean(np.array(missed) > TRIMMED) < 0.3
 
 
-@pytest.mark.parametrize(("nats", "lacks"), [(1.0, False), (3.0, True)])
+@pytest.mark.parametrize(("nats", "lacks"), [(7.0, False), (9.0, True)])
 def test_mass_is_missed_where_a_map_has_less_of_it(density, made, fitted, nats, lacks):
     """Where both globals are high at once, to 4.5 standard errors of half as many draws."""
     middle = made.of_globals.from_base(np.zeros(2))
@@ -440,16 +410,6 @@ def test_mass_is_missed_where_a_map_has_less_of_it(density, made, fitted, nats, 
     assert 0.1 < share < 0.5
     most_off = 4.5 * np.sqrt(share * (1.0 - share) / (normal_locals.N_MANY / 2))
     assert found == pytest.approx(share, abs=most_off) if lacks else found < 0.01
-
-
-def test_mass_of_two_scales_that_vanish_is_not_lost():
-    """Four groups of two or three observations, with levels and slopes, written non-centred."""
-    model, expected = few_observations()
-    found, _ = Hierarchy.of(compile_density(model))
-    assert isinstance(found.map, NormalLocals)
-    unit = GaussianBase(np.zeros(found.map.dim), np.ones(found.map.dim))
-    weights = log_weights(found.density, unit, np.random.default_rng(8), 4000)
-    assert logsumexp(weights) - np.log(4000) == pytest.approx(expected, abs=0.02)
 
 
 def test_ridges_of_the_marginal_density_are_those_of_the_globals(density, structure, fitted, made):
