@@ -100,11 +100,21 @@ class CompiledDensity:
     def non_centred(self, hubs: IntArray | None = None) -> "CompiledDensity | None":
         """The density in the coordinates of these innovations; None where it has none.
 
-        ModelError where it cannot be compiled so.
+        ModelError where it cannot be compiled so. Kept, since every run of a model asks again.
         """
-        if self.innovations(hubs) is None:
-            return None
-        return compile_frozen(self.model, self.backend, by_innovations=True, hubs=hubs)
+        key = b"" if hubs is None else np.asarray(hubs, np.int64).tobytes()
+        if key not in self._non_centred:
+            self._non_centred[key] = (
+                None
+                if self.innovations(hubs) is None
+                else compile_frozen(self.model, self.backend, by_innovations=True, hubs=hubs)
+            )
+        return self._non_centred[key]
+
+    @cached_property
+    def _non_centred(self) -> "dict[bytes, CompiledDensity | None]":
+        """By the entries of the globals; none yet."""
+        return {}
 
     def ways_to_write(
         self, hubs: IntArray | None, *, non_centred_first: bool
@@ -209,7 +219,7 @@ def compile_frozen(
         term = frozen.logp()
     made_by = partial(compile_frozen, by_innovations=by_innovations, hubs=hubs), (frozen,)
     density = _compile(frozen, points, term, made_by, backend)
-    if not density.no_gradient:
+    if not (density.no_gradient or by_innovations):
         check_integrable(density.value_and_grad, points, density.start, frozen)
     return density
 

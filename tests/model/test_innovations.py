@@ -218,6 +218,15 @@ def test_another_process_has_the_same():
     np.testing.assert_array_equal(there.points.values(z), made.points.values(z))
 
 
+def test_what_a_model_is_written_by_is_compiled_once_for_the_same_globals():
+    density = compile_density(towns())
+    none, sds = np.empty(0, np.int64), np.array([density.dim - 1])
+    made = density.non_centred(none)
+    assert density.non_centred(none.copy()) is made
+    assert density.non_centred() is made
+    assert density.non_centred(sds) is not made
+
+
 def test_levels_between_others_are_no_globals_where_a_map_of_them_fails():
     """As globals few regions are a funnel with their scale: V is 8 to 28,000, by processors."""
     density = compile_density(towns())
