@@ -55,7 +55,11 @@ def verify_density(
                     continue
                 if not isinstance(error, CannotInterpretError):
                     raise
-                expected, expected_grad = function(z.copy(), *data)
+                try:
+                    expected, expected_grad = function(z.copy(), *data)
+                except ArithmeticError:
+                    # as zero to the power of -1, in the slope of rho**0 where rho is 0
+                    continue
         expected, expected_grad = float(expected), np.asarray(expected_grad, dtype=np.float64)
         check_same_density(z, value_and_grad(z), (expected, expected_grad), backend, tolerance)
 

@@ -159,3 +159,22 @@ def test_loops_are_compared_with_compiled_code_instead(compiled, monkeypatch):
     verify_density(density.value_and_grad, function, points)
     with pytest.raises(ModelError, match="not that of this model"):
         verify_density(lambda z: density.value_and_grad(z + 0.01), function, points)
+
+
+def test_compiled_code_that_divides_by_zero_says_nothing_of_that_place(monkeypatch):
+    """As the slope of a correlation to the power of 0, where it is 0: large graphs end here."""
+    with pm.Model() as model:
+        rho = pm.Uniform("rho", -1.0, 1.0)
+        pm.Normal("y", (rho ** np.arange(3)).sum(), 1.0, observed=0.3)
+    density = compile_density(model)
+    function, zero, aside = density._keep_alive.function, np.zeros(1), np.full(1, 0.4)
+    with pytest.raises(ZeroDivisionError):
+        function(zero)
+
+    def cannot(graph, inputs):
+        raise CannotInterpretError
+
+    monkeypatch.setattr("pymc_tempering.model.verify.interpret", cannot)
+    verify_density(density.value_and_grad, function, [zero, aside])
+    with pytest.raises(ModelError, match="not that of this model"):
+        verify_density(lambda z: density.value_and_grad(z + 0.01), function, [zero, aside])
