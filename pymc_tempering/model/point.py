@@ -20,11 +20,7 @@ from pymc_tempering.types import FloatArray, IntArray
 
 
 class CoordinateMap(Protocol):
-    """From other coordinates u of a flat vector to its own z, and back; ``digest`` tells which."""
-
-    @property
-    def digest(self) -> str:
-        """Identity of the map: 16 hex digits."""
+    """From other coordinates u of a flat vector to its own z, and back."""
 
     def from_base(self, u: FloatArray) -> FloatArray:
         """Map ``u`` of shape (..., D) to ``z``."""
