@@ -15,7 +15,7 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.options import as_numbers
 from pymc_tempering.progress import Phases
 from pymc_tempering.steps.hais import HAIS, PILOT_SCANS
-from pymc_tempering.steps.tuning import PilotStart, overdisperse, read_pilot, start_pilot
+from pymc_tempering.steps.tuning import overdisperse, read_pilot, start_pilot
 from pymc_tempering.types import FloatArray
 
 N_SUPPORT_DRAWS = 2000
@@ -51,8 +51,8 @@ def set_up(
     known = step._known(work.report)
     wide = base or overdisperse(known.pooled, len(known.modes))
     pilot = start_pilot(
-        PilotStart(step._path(wide), known, known.modes), betas=None,
-        adapt_base=options.adapt_base, n_steps=tune, settings=Hamiltonian(), rng=rng,
+        step._path(wide), known, known.modes, rng, n_steps=tune, adapt_base=options.adapt_base,
+        settings=Hamiltonian(),
     )  # fmt: skip
     phase = work.add("Pilot run", tune)
     for _ in range(tune):

@@ -175,11 +175,11 @@ def explorer_settings(
     target_accept: float,
     trajectory_length: float,
     max_steps: int,
-) -> tuple[ExplorerSettings, bool]:
-    """Check which explorer moves the replicas, and its options.
+) -> dict[str, Any]:
+    """Check which explorer moves the replicas, and its options: ``explorer`` of `Requested`.
 
-    Returns its settings, and whether the user requested it by its name or its options. Without a
-    name it is "hamiltonian", unless the model says otherwise (:func:`suited_explorer`).
+    And ``is_fixed``, where the user requested it by its name or its options. Without a name it is
+    "hamiltonian", unless the model says otherwise (:func:`suited_explorer`).
     """
     hamiltonian = Hamiltonian(
         aim=check_probability("target_accept", target_accept),
@@ -187,15 +187,16 @@ def explorer_settings(
         max_steps=check_positive("max_steps", max_steps, integer=True),
     )
     if explorer is None or (isinstance(explorer, str) and explorer == "hamiltonian"):
-        return hamiltonian, explorer is not None or hamiltonian != Hamiltonian()
+        is_fixed = explorer is not None or hamiltonian != Hamiltonian()
+        return {"explorer": hamiltonian, "is_fixed": is_fixed}
     if hamiltonian != Hamiltonian():
         raise OptionError(
             "`target_accept`, `trajectory_length` and `max_steps` are options of Hamiltonian moves "
             f"and explorer={explorer!r} was given. Pass settings of that explorer instead."
         )
-    if isinstance(explorer, ExplorerSettings):
-        return explorer, True
-    return EXPLORERS[check_choice("explorer", explorer, EXPLORERS)](), True
+    if not isinstance(explorer, ExplorerSettings):
+        explorer = EXPLORERS[check_choice("explorer", explorer, EXPLORERS)]()
+    return {"explorer": explorer, "is_fixed": True}
 
 
 @dataclass(frozen=True, kw_only=True)

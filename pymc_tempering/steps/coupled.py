@@ -23,7 +23,6 @@ from pymc_tempering.steps.common import TemperedStep
 from pymc_tempering.steps.tuning import (
     MAX_LEVELS,
     PilotResult,
-    PilotStart,
     Tuner,
     overdisperse,
     read_pilot,
@@ -90,9 +89,8 @@ class CoupledStep(TemperedStep):
         n_pilot = n_tune // _PILOT_SHARE if self.tune and asked.needs_pilot else 0
         if n_pilot > 0:
             self._pilot = start_pilot(
-                PilotStart(path, known, places, asked.uses_fits), betas=asked.betas,
-                adapt_base=asked.adapt_base, n_steps=n_pilot, settings=self._source.explorer,
-                rng=self.rng,
+                path, known, places, self.rng, n_steps=n_pilot, adapt_base=asked.adapt_base,
+                settings=self._source.explorer, betas=asked.betas, uses_fits=asked.uses_fits,
             )  # fmt: skip
             return
         self._current.account.n_spent += len(places)

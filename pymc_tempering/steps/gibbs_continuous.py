@@ -122,12 +122,9 @@ class GibbsCT(CoupledStep):
                 f"`n_knots` is {n_knots} and `log_zeta` is {log_zeta!r}, but a number fixes one "
                 "slope. Leave `n_knots` away, or set log_zeta='adapt'."
             )
-        settings, is_fixed = explorer_settings(
-            explorer, target_accept, trajectory_length, max_steps
-        )
         requested = PairRequested(
             scans_per_draw=scans_per_draw, adapt_base=adapt_base, search=search,
-            explorer=settings, is_fixed=is_fixed,
+            **explorer_settings(explorer, target_accept, trajectory_length, max_steps),
             uses_fits=base is None and adapt_base and slope is None,
             n_entries=int(n_knots) + 1, needs_pilot=slope is None or adapt_base,
             bias=None if slope is None else np.array([0.0, slope]),

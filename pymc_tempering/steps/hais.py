@@ -35,7 +35,6 @@ from pymc_tempering.steps.arguments import Requested
 from pymc_tempering.steps.common import TemperedStep
 from pymc_tempering.steps.compound_ladder import AnyLadder
 from pymc_tempering.steps.tuning import (
-    PilotStart,
     Tuner,
     overdisperse,
     read_pilot,
@@ -205,9 +204,9 @@ class HAIS(TemperedStep):
         n_pilot = int(np.ceil(0.6 * n_steps))
         self._lengths = round_lengths(n_steps - n_pilot)[-4:]
         self._pilot = start_pilot(
-            PilotStart(path, known, self._places(known.modes, point), self._requested.uses_fits),
-            betas=None, adapt_base=self._requested.adapt_base, n_steps=n_pilot,
-            settings=Hamiltonian(), rng=self.rng,
+            path, known, self._places(known.modes, point), self.rng, n_steps=n_pilot,
+            adapt_base=self._requested.adapt_base, settings=Hamiltonian(),
+            uses_fits=self._requested.uses_fits,
         )  # fmt: skip
         if n_steps == 0:
             self._anneal_untuned(self._pilot)

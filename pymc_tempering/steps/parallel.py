@@ -167,13 +167,10 @@ class ParallelTempering(TemperedStep):
         keeps_mixture = isinstance(base, str) and base == "mixture"
         if isinstance(base, PosteriorDraws):
             self.known_draws, base = base, None
-        settings, is_fixed = explorer_settings(
-            explorer, target_accept, trajectory_length, max_steps
-        )
         requested = LadderRequested(
             scans_per_draw=MOST_SCANS if scans_per_draw is None else scans_per_draw,
             adapt_base=adapt_base, search=search,
-            explorer=settings, is_fixed=is_fixed,
+            **explorer_settings(explorer, target_accept, trajectory_length, max_steps),
             n_levels=most, betas=fixed, swap_scheme=SWAP_SCHEMES.index(swap_scheme),
             adapts_scans=scans_per_draw is None,
             uses_fits=keeps_mixture or (base is None and adapt_base and fixed is None),

@@ -116,12 +116,9 @@ class SimulatedTempering(CoupledStep):
         check_unknown(type(self), kwargs)
         n_entries, betas = check_levels(n_levels, betas, 32)
         check_choice("level_update", level_update, LEVEL_UPDATES)
-        settings, is_fixed = explorer_settings(
-            explorer, target_accept, trajectory_length, max_steps
-        )
         requested = PairRequested(
             scans_per_draw=scans_per_draw, adapt_base=adapt_base, search=search,
-            explorer=settings, is_fixed=is_fixed,
+            **explorer_settings(explorer, target_accept, trajectory_length, max_steps),
             uses_fits=base is None and adapt_base and betas is None,
             n_entries=n_entries, needs_pilot=betas is None or adapt_base, betas=betas,
             bias=_check_weights(log_level_weights, betas),

@@ -286,18 +286,6 @@ MAX_LEVELS = 32
 """Levels that a pilot comes to at most: room for a barrier of 15."""
 
 
-class PilotStart(NamedTuple):
-    """What is known of the target, and places (m, D) where replicas start.
-
-    If it ``uses_fits`` the pilot may end with a mixture as its reference, or begin with one.
-    """
-
-    path: TemperedPath
-    known: Prepared
-    places: FloatArray
-    uses_fits: bool = False
-
-
 class PilotResult(NamedTuple):
     """What the last round says.
 
@@ -328,12 +316,16 @@ class PilotResult(NamedTuple):
         return np.exp(np.interp(betas, self.step_betas, np.log(self.step_sizes)))
 
 
-def start_pilot(
-    start: PilotStart, *, betas: FloatArray | None, adapt_base: bool, n_steps: int,
-    settings: ExplorerSettings, rng: np.random.Generator,
+def start_pilot(  # noqa: PLR0913 - what is known, and what a step asks for
+    path: TemperedPath, known: Prepared, places: FloatArray, rng: np.random.Generator, *,
+    n_steps: int, adapt_base: bool, settings: ExplorerSettings, betas: FloatArray | None = None,
+    uses_fits: bool = False,
 ) -> Tuner:  # fmt: skip
-    """Ladder of a pilot and its tuner, for so many blocks of scans; `betas`, if given, are kept."""
-    path, known, places, uses_fits = start
+    """Ladder of a pilot and its tuner, for so many blocks of scans; `betas`, if given, are kept.
+
+    Replicas start at ``places`` (m, D). If it ``uses_fits`` the pilot may end with a mixture as its
+    reference, or begin with one.
+    """
     choice = ReferenceChoice(known) if uses_fits else None
     first = make_schedule("geometric", FIRST_LEVELS) if betas is None else betas
     if choice is not None and choice.at_start is not None:

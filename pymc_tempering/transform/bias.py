@@ -21,7 +21,7 @@ from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.progress import Phases
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.schedule.adapt import cumulative_barrier
-from pymc_tempering.steps.tuning import PilotStart, overdisperse, read_pilot, start_pilot
+from pymc_tempering.steps.tuning import overdisperse, read_pilot, start_pilot
 from pymc_tempering.types import FloatArray
 
 
@@ -175,8 +175,8 @@ def run_pilot(
         wide = base or overdisperse(known.pooled, len(known.modes))
         path = TemperedPath.from_base(density, wide)
         pilot = start_pilot(
-            PilotStart(path, known, known.modes), betas=None, adapt_base=base is None,
-            n_steps=n_tune, settings=Hamiltonian(), rng=rng,
+            path, known, known.modes, rng, n_steps=n_tune, adapt_base=base is None,
+            settings=Hamiltonian(),
         )  # fmt: skip
         while not pilot.finished:
             pilot.run(n_scans, rng)
