@@ -63,19 +63,22 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def check_positive(name: str, value: Any, *, integer: bool = False) -> Any:
-    """Refuse a value that is not a finite positive (whole) number."""
-    kind = int | np.integer if integer else int | float | np.integer | np.floating
-    if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < np.inf:
-        expected = "a positive whole number" if integer else "a positive finite number"
-        raise OptionError(f"`{name}` is {value!r}; expected {expected}.")
+def is_number(value: Any, *, whole: bool = False) -> bool:
+    """Whether a value is a (whole) number; True and False are none."""
+    kind = int | np.integer if whole else int | float | np.integer | np.floating
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def check_positive(name: str, value: Any) -> Any:
+    """Refuse a value that is not a finite positive number."""
+    if not is_number(value) or not 0 < value < np.inf:
+        raise OptionError(f"`{name}` is {value!r}; expected a positive finite number.")
     return value
 
 
 def check_whole(name: str, value: Any, least: int) -> int:
     """Refuse a value that is not a whole number of at least `least`."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < least:
+    if not is_number(value, whole=True) or value < least:
         raise OptionError(f"`{name}` is {value!r}; expected a whole number of at least {least}.")
     return int(value)
 
@@ -88,9 +91,8 @@ def check_probability(name: str, value: Any) -> float:
     >>> check_probability("prob", 0.95)
     0.95
     """
-    number = isinstance(value, int | float | np.integer | np.floating)
-    if isinstance(value, bool) or not number or not 0.0 < value < 1.0:
-        percent = number and 1.0 < value < 100.0
+    if not is_number(value) or not 0.0 < value < 1.0:
+        percent = is_number(value) and 1.0 < value < 100.0
         hint = f" For {value:g} % write {value / 100:g}." if percent else ""
         raise OptionError(f"`{name}` is {value!r}; expected a number between 0 and 1.{hint}")
     return float(value)
@@ -98,8 +100,7 @@ def check_probability(name: str, value: Any) -> float:
 
 def check_nats(name: str, value: Any, more: str) -> float:
     """Refuse a value that is not a finite number; `more` ends the sentence that says so."""
-    number = isinstance(value, int | float | np.integer | np.floating)
-    if isinstance(value, bool) or not number or not np.isfinite(value):
+    if not is_number(value) or not np.isfinite(value):
         raise OptionError(f"`{name}` is {value!r}; expected a finite number of nats{more}")
     return float(value)
 
@@ -113,8 +114,7 @@ def check_random_seed(value: Any) -> Any:
         return value
     entries = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
     for entry in entries:
-        whole = isinstance(entry, int | np.integer) and not isinstance(entry, bool)
-        if not whole or entry < 0:
+        if not is_number(entry, whole=True) or entry < 0:
             raise OptionError(
                 f"`random_seed` is {value!r}; expected None, a whole number of at least 0, or a "
                 "numpy.random.Generator."

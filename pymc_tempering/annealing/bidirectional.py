@@ -16,7 +16,7 @@ from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.methods import METHODS
 from pymc_tempering.model.graph import in_python
 from pymc_tempering.model.open_data import with_observed
-from pymc_tempering.options import check_positive, check_random_seed, resolve_model
+from pymc_tempering.options import check_random_seed, check_whole, resolve_model
 from pymc_tempering.private.of_pymc import is_improper
 from pymc_tempering.progress import phases
 from pymc_tempering.schedule.grid import check_n_levels
@@ -121,8 +121,8 @@ def bidirectional_check(
     >>> bool(table["gap"].iloc[0] < 0.5)
     True
     """
-    check_positive("n_repeats", n_repeats, integer=True)
-    check_positive("n_particles", n_particles, integer=True)
+    check_whole("n_repeats", n_repeats, 1)
+    check_whole("n_particles", n_particles, 1)
     check_n_levels(n_levels)
     check_random_seed(random_seed)
     model = resolve_model(model, "bidirectional_check")

@@ -36,7 +36,6 @@ from pymc_tempering.options import (
     check_betas,
     check_choice,
     check_names,
-    check_positive,
     check_random_seed,
     check_whole,
     resolve_model,
@@ -184,7 +183,7 @@ def anneal(
     True
     """
     check_choice("direction", direction, ("forward", "reverse", "both"))
-    check_positive("n_particles", n_particles, integer=True)
+    check_whole("n_particles", n_particles, 1)
     check_whole("tune", tune, 0)
     check_random_seed(random_seed)
     model = resolve_model(model, "anneal")

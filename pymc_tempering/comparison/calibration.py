@@ -15,7 +15,7 @@ from pymc_tempering.comparison.replications import OfData, Replication, Replicat
 from pymc_tempering.errors import DataError, ModelError, OptionError, WorkerError
 from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.methods import resolve_method
-from pymc_tempering.options import check_positive, check_random_seed
+from pymc_tempering.options import check_random_seed, check_whole
 from pymc_tempering.progress import phases
 from pymc_tempering.steps.executors import Lost, check_executor, run_tasks
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
@@ -274,7 +274,7 @@ def check_calibration(
             "check_calibration needs a mapping of at least two names to models, as "
             "{'one': model_one, 'two': model_two}."
         )
-    check_positive("n_datasets", n_datasets, integer=True)
+    check_whole("n_datasets", n_datasets, 1)
     check_random_seed(random_seed)
     names = tuple(models)
     prior = check_prior(prior_probs, list(names))

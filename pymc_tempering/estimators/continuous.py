@@ -13,7 +13,7 @@ from pymc_tempering.estimators.bar import bar
 from pymc_tempering.estimators.ladder import LadderEstimate
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import log_exprel, log_mean_exp, log_sum_exp
-from pymc_tempering.options import as_numbers, check_betas
+from pymc_tempering.options import as_numbers, check_betas, is_number
 from pymc_tempering.types import FloatArray
 
 
@@ -93,8 +93,7 @@ def log_beta_density(
     >>> log_beta_density([3.0], [0, 1], [0, 3], 0.2).tolist()
     [0.0]
     """
-    number = isinstance(beta, int | float | np.integer | np.floating)
-    if not number or not 0.0 <= beta <= 1.0:
+    if not is_number(beta) or not 0.0 <= beta <= 1.0:
         raise OptionError(f"beta is {beta!r}; expected a value in [0, 1]. Use 1 for the target.")
     x, knots, c = _check(delta, knots, bias)
     out = np.full(x.size, -np.inf)

@@ -10,7 +10,7 @@ from scipy.stats import t as student_t
 
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.diagnostic import Diagnostic
-from pymc_tempering.options import check_probability
+from pymc_tempering.options import check_probability, is_number
 from pymc_tempering.types import FloatArray
 
 
@@ -74,8 +74,7 @@ class LogZEstimate:
     def __post_init__(self) -> None:
         for name in ("log_z", "se"):
             value = getattr(self, name)
-            number = isinstance(value, int | float | np.integer | np.floating)
-            if not number or isinstance(value, bool):
+            if not is_number(value):
                 raise OptionError(f"`{name}` is {value!r}; expected a number of nats.")
         if self.se < 0.0:
             raise OptionError(

@@ -296,7 +296,7 @@ def sample_and_estimate(  # noqa: PLR0913 - the one path of all that is sampled
         draws=draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed,
         target_se=target_se,
     )  # fmt: skip
-    check_positive("max_chains", max_chains, integer=True)
+    check_whole("max_chains", max_chains, 1)
     budget = check_budget(row, max_gradients)
     check_executor(executor)
     if executor is not None and row.step is None:

@@ -23,7 +23,6 @@ from pymc_tempering.model.own_ops import packed
 from pymc_tempering.options import (
     check_flag,
     check_names,
-    check_positive,
     check_random_seed,
     check_whole,
     resolve_model,
@@ -326,7 +325,7 @@ def _check_options(
     run = run | {name: options.get(name) for name in ("tune", "cores")}
     draws, chains = options.get("draws", row.draws), options.get("chains", DEFAULT_CHAINS)
     check_run(draws=draws, chains=chains, **run)
-    check_positive("max_chains", options.get("max_chains", 1), integer=True)
+    check_whole("max_chains", options.get("max_chains", 1), 1)
     check_budget(row, max_gradients)
     if row.step is not None:
         of_step = {name: value for name, value in options.items() if name not in _OF_ESTIMATE}

@@ -11,7 +11,7 @@ from pymc_tempering.comparison.calibration import ModelCalibration
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import with_error
 from pymc_tempering.evidence.reading import evidence_intervals
-from pymc_tempering.options import check_positive, check_probability
+from pymc_tempering.options import check_probability, check_whole
 from pymc_tempering.plots.common import BLUE, GREY, ORANGE, Axes, finish, get_axes, get_axes_row
 
 
@@ -239,7 +239,7 @@ def plot_calibration(
         raise DataError(
             f"Given was a {type(check).__name__}; expected the result of `check_calibration`."
         )
-    check_positive("n_bins", n_bins, integer=True)
+    check_whole("n_bins", n_bins, 1)
     one = get_axes(ax, figsize, (5.0, 4.6))
     curve = check.curve(n_bins)
     said, true = curve["said"].to_numpy(), curve["true"].to_numpy()

@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.errors import ScheduleError
-from pymc_tempering.options import check_betas, check_choice
+from pymc_tempering.options import check_betas, check_choice, is_number
 from pymc_tempering.types import FloatArray
 
 
 def check_n_levels(n_levels: Any) -> int:
     """Return a number of levels if it is an integer of at least 2, else raise ScheduleError."""
-    whole = isinstance(n_levels, int | np.integer) and not isinstance(n_levels, bool)
-    if not whole or n_levels < 2:
+    if not is_number(n_levels, whole=True) or n_levels < 2:
         raise ScheduleError(
             f"`n_levels` must be an integer of at least 2 (base and target), not {n_levels!r}."
         )

@@ -26,6 +26,7 @@ from pymc_tempering.options import (
     check_flag,
     check_positive,
     check_probability,
+    check_whole,
     did_you_mean,
 )
 from pymc_tempering.references import REFERENCES
@@ -184,7 +185,7 @@ def explorer_settings(
     hamiltonian = Hamiltonian(
         aim=check_probability("target_accept", target_accept),
         trajectory_length=float(check_positive("trajectory_length", trajectory_length)),
-        max_steps=check_positive("max_steps", max_steps, integer=True),
+        max_steps=check_whole("max_steps", max_steps, 1),
     )
     if explorer is None or (isinstance(explorer, str) and explorer == "hamiltonian"):
         is_fixed = explorer is not None or hamiltonian != Hamiltonian()
@@ -215,7 +216,7 @@ class Requested:
     uses_fits: bool = False
 
     def __post_init__(self) -> None:
-        check_positive("scans_per_draw", self.scans_per_draw, integer=True)
+        check_whole("scans_per_draw", self.scans_per_draw, 1)
         check_flag("adapt_base", self.adapt_base)
         check_choice("search", self.search, SEARCHES)
 

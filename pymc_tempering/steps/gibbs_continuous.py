@@ -11,7 +11,7 @@ from pymc_tempering.engine.ensembles.pair_scans import continuous_scans
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
-from pymc_tempering.options import check_choice, check_nats, check_positive, check_unknown
+from pymc_tempering.options import check_choice, check_nats, check_unknown, check_whole
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.schedule.weights import bias_for_equal_pieces
@@ -116,7 +116,7 @@ class GibbsCT(CoupledStep):
         slope = _check_log_zeta(log_zeta)
         if n_knots is None:
             n_knots = 16 if slope is None else 1
-        check_positive("n_knots", n_knots, integer=True)
+        check_whole("n_knots", n_knots, 1)
         if slope is not None and n_knots != 1:
             raise OptionError(
                 f"`n_knots` is {n_knots} and `log_zeta` is {log_zeta!r}, but a number fixes one "

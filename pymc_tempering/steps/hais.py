@@ -19,9 +19,9 @@ from pymc_tempering.options import (
     check_betas,
     check_choice,
     check_flag,
-    check_positive,
     check_probability,
     check_unknown,
+    check_whole,
 )
 from pymc_tempering.schedule.annealing import (
     ANNEALING_SCHEDULES,
@@ -171,7 +171,7 @@ class HAIS(TemperedStep):
             target_accept = 0.3 if transitions == "random_walk" else 0.8
         annealing = AnnealingSettings(
             kind=TRANSITIONS.index(check_choice("transitions", transitions, TRANSITIONS)),
-            n_leapfrog=check_positive("n_leapfrog", n_leapfrog, integer=True),
+            n_leapfrog=check_whole("n_leapfrog", n_leapfrog, 1),
             short_steps=check_flag("short_steps", short_steps) and transitions != "random_walk",
             target_accept=check_probability("target_accept", target_accept),
             target=Hamiltonian(),
