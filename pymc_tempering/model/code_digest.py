@@ -82,10 +82,11 @@ class CodeDigest:
         finally:
             self._notes.pop()
 
-    def note(self, what: str) -> None:
+    def note(self, *unknown: str) -> None:
         """Say that the digest is not of everything."""
-        if self._notes and what not in self._notes[-1]:
-            self._notes[-1].append(what)
+        for what in unknown if self._notes else ():
+            if what not in self._notes[-1]:
+                self._notes[-1].append(what)
 
     def value(self, value: Any) -> bytes:
         """Digest a value."""
@@ -107,8 +108,7 @@ class CodeDigest:
             # the value itself is kept, or its address might be that of the next one
             self._known[id(value)] = value, digest, unknown
         _, digest, unknown = self._known[id(value)]
-        for what in unknown:
-            self.note(what)
+        self.note(*unknown)
         return digest
 
     def _guarded(self, value: Any) -> bytes:

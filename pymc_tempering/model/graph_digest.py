@@ -233,8 +233,7 @@ class GraphDigest:
         self._n_inner[0] += 1
         parts = [inner.of(output) for output in fgraph.outputs]
         for part in parts:
-            for what in part.undigested:
-                self._code.note(what)
+            self._code.note(*part.undigested)
         return hash_parts(b"graph", *(part.digest for part in parts))
 
     def _part(self, value: Any) -> bytes:
@@ -249,8 +248,7 @@ class GraphDigest:
             return self._inner(value)
         else:
             raise Unknown
-        for what in undigested:
-            self._code.note(what)
+        self._code.note(*undigested)
         return digest
 
 
