@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bar import bar
+from pymc_tempering.estimators.ladder import check_log_values
 from pymc_tempering.numerics import log_mean_exp, pareto_k, weight_ess
 from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
@@ -46,15 +47,7 @@ class BidirectionalEstimate(NamedTuple):
     overlap: float
 
 
-def _check(log_weights: ArrayLike) -> FloatArray:
-    array = as_numbers("log_weights", log_weights, DataError)
-    if array.ndim != 1 or array.size == 0 or np.isnan(array).any() or np.isposinf(array).any():
-        raise DataError(
-            f"log_weights has shape {array.shape} and {np.isnan(array).sum()} nan; expected "
-            "(n_particles,) finite values, or -inf for a particle of weight zero. Record an "
-            "invalid density as -inf."
-        )
-    return array
+_INVALID = "A particle of weight zero has -inf: record an invalid density so."
 
 
 def annealed_forward(log_weights: ArrayLike) -> AnnealedEstimate:
@@ -83,7 +76,7 @@ def annealed_forward(log_weights: ArrayLike) -> AnnealedEstimate:
     >>> annealed_forward([-2.0, -2.0]).log_z
     -2.0
     """
-    array = _check(log_weights)
+    array = check_log_values("log_weights", log_weights, _INVALID, "n_particles")
     log_z = float(log_mean_exp(array))
     with np.errstate(invalid="ignore"):
         influence = np.exp(array - log_z) - 1.0
@@ -118,7 +111,7 @@ def annealed_reverse(log_weights: ArrayLike, log_support_mass: float = 0.0) -> A
     >>> annealed_reverse([-2.0, -2.0]).log_z
     -2.0
     """
-    array = _check(log_weights)
+    array = check_log_values("log_weights", log_weights, _INVALID, "n_particles")
     mass = as_numbers("log_support_mass", log_support_mass, DataError)
     if mass.ndim or not mass < np.inf:
         raise DataError(

@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, log_expit
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.estimators.ladder import LadderEstimate, check_ladder
+from pymc_tempering.estimators.ladder import LadderEstimate, check_ladder, check_log_values
 from pymc_tempering.numerics import log_sum_exp
 from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
@@ -74,15 +74,11 @@ def bar(
     >>> round(bar([2.0, 2.0], [-2.0, -2.0, -2.0]).log_ratio, 9)
     2.0
     """
-    f = as_numbers("forward", forward, DataError).ravel()
-    r = as_numbers("reverse", reverse, DataError).ravel()
-    for name, values in (("forward", f), ("reverse", r)):
-        if values.size == 0 or np.isnan(values).any() or np.isposinf(values).any():
-            raise DataError(
-                f"{name} has {values.size} values, {np.isnan(values).sum()} of them nan and "
-                f"{np.isposinf(values).sum()} inf; expected at least one, finite or -inf. Record "
-                "a density that vanishes as -inf on the log scale."
-            )
+    remedy = "Record a density that vanishes as -inf on the log scale."
+    f, r = (
+        check_log_values(name, as_numbers(name, values, DataError).ravel(), remedy, "n")
+        for name, values in (("forward", forward), ("reverse", reverse))
+    )
     # what is further off would overflow where it is added, and a run that met it is to go on
     f, r = (np.where(np.isneginf(x), x, np.clip(x, -1e150, 1e150)) for x in (f, r))
     no_forward, no_reverse = np.isneginf(f).all(), np.isneginf(r).all()

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from pymc_tempering.errors import DataError, OptionError, ScheduleError
 from pymc_tempering.estimators.bar import bar
-from pymc_tempering.estimators.ladder import LadderEstimate
+from pymc_tempering.estimators.ladder import LadderEstimate, check_log_values
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import log_exprel, log_mean_exp, log_sum_exp
 from pymc_tempering.options import as_numbers, check_betas, is_number
@@ -43,17 +43,14 @@ def _check(
     except ScheduleError as error:
         raise ScheduleError(f"knots are not a schedule: {error}") from error
     c = as_numbers("bias", bias, DataError)
-    x = as_numbers("delta", delta, DataError)
+    x = check_log_values("delta", delta, "Pass the recorded deltas of one chain.")
     if c.shape != knots.shape or not np.isfinite(c).all():
         raise DataError(
             f"bias has shape {c.shape}; expected {knots.size} finite values, one per knot. Pass "
             "[0, log_zeta] on knots [0, 1] for the method with one slope."
         )
-    if x.ndim != 1 or np.isnan(x).any() or np.isposinf(x).any() or not np.isfinite(x).any():
-        raise DataError(
-            f"delta has shape {x.shape}; expected (n_scans,) values, finite but for -inf before "
-            "the first valid state. Pass the recorded deltas of one chain."
-        )
+    if not np.isfinite(x).any():
+        raise DataError("delta is -inf at all scans; expected that before the first valid state.")
     return x, knots, c
 
 

@@ -23,6 +23,18 @@ class LadderEstimate(NamedTuple):
     influence: FloatArray
 
 
+def check_log_values(name: str, values: ArrayLike, remedy: str, n: str = "n_scans") -> FloatArray:
+    """Return numbers on the log scale, of shape (n,); refused are none at all, nan and ``inf``."""
+    array = as_numbers(name, values, DataError)
+    n_nan, n_inf = np.isnan(array).sum(), np.isposinf(array).sum()
+    if array.ndim != 1 or array.size == 0 or n_nan or n_inf:
+        raise DataError(
+            f"{name} has shape {array.shape}, {n_nan} nan and {n_inf} inf; expected ({n},) "
+            f"values, at least one, finite or -inf. {remedy}"
+        )
+    return array
+
+
 def check_ladder(delta: ArrayLike, betas: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return delta, shape (n_scans, n_levels), and betas, refusing what no ladder can produce.
 

@@ -13,7 +13,7 @@ from scipy.linalg import LinAlgError, solve
 from scipy.special import log_softmax, logsumexp, softmax
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.estimators.ladder import finite_floor
+from pymc_tempering.estimators.ladder import check_log_values, finite_floor
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
 from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.types import FloatArray
@@ -34,13 +34,8 @@ def _check(
     delta: ArrayLike, betas: ArrayLike, log_level_weights: ArrayLike
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     betas = check_betas(betas)
-    x = as_numbers("delta", delta, DataError)
+    x = check_log_values("delta", delta, "Pass the recorded deltas of one chain.")
     weights = as_numbers("log_level_weights", log_level_weights, DataError)
-    if x.ndim != 1 or x.size == 0 or np.isnan(x).any() or np.isposinf(x).any():
-        raise DataError(
-            f"delta has shape {x.shape}; expected (n_scans,) finite values, or -inf where the "
-            "target is zero. Pass the recorded deltas of one chain."
-        )
     if weights.shape not in {betas.shape, (x.size, betas.size)} or not np.isfinite(weights).all():
         raise DataError(
             f"log_level_weights has shape {weights.shape}; expected {betas.size} finite values, "
