@@ -75,7 +75,11 @@ class PosteriorDraws:
         zero at draws of all shapes.
         """
         n_modes = int(self.mode.max()) + 1
-        drawn = [self._of_mode(density, k, rng) for k in range(n_modes)]
+        drawn = []
+        for k in range(n_modes):
+            own = self.draws[self.mode == k]
+            shape = map_of_draws(own, n_independent(own))
+            drawn.append(_assessed(density, GaussianBase.from_draws(own), shape, rng))
         drawn = [each for each in drawn if np.isfinite(each.variance)]
         if not drawn:
             raise BaseError(
@@ -120,11 +124,6 @@ class PosteriorDraws:
             needs_levels=max(each.variance for each in kept) > FAIR,
             well_fitted=() if found is None else found.well_fitted,
         )
-
-    def _of_mode(self, density: Density, k: int, rng: np.random.Generator) -> _Known:
-        own = self.draws[self.mode == k]
-        shape = map_of_draws(own, n_independent(own))
-        return _assessed(density, GaussianBase.from_draws(own), shape, rng)
 
 
 def _assessed(

@@ -110,23 +110,11 @@ def mass_once(log_masses: Sequence[float], found_by: Sequence[int]) -> float:
 
 @dataclass(frozen=True)
 class Search:
-    """What a search for modes did.
+    """What a search for modes did; :data:`.statistics.SEARCH` says what each of it is.
 
-    - ``start_count`` are the starts that led to each distinct mode, those of its images included,
-      and ``found_by`` how many of the :data:`N_SEARCHES` searches found it; first the modes of
-      :attr:`Prepared.fits`, then the ``n_left_out`` whose fits have negligible mass.
-    - ``n_unfinished`` starts led to no mode, but up without end, or to a saddle. To ``n_images``
-      modes more no counted start led: they are images of others, or around others.
-    - ``n_gradients`` are of all ascents and fits.
-    - ``mass_once`` is the share of the mass, as fits have it, in modes that one search alone found;
-      ``planted`` the probability that one mode more would have been found, by width and mass
-      (:mod:`.planted`).
-    - ``funnel_depth`` (nats) is of the modes that short runs were made in (:mod:`.local_runs`).
-    - ``rise_along`` is the coordinate along which the mass rises without end, -1 for none; ``rise``
-      and ``rise_beyond`` by how many nats over two stretches far outside
-      (:mod:`pymc_tempering.engine.path.divergent`).
-    - ``log_mass`` and ``log_mass_se`` are the importance-sampled evidence of the well fitted modes
-      and its error, in nats; -inf where it is not known.
+    ``start_count`` and ``found_by`` are first of the modes of :attr:`Prepared.fits`, then of the
+    ``n_left_out`` whose fits have negligible mass. ``n_unfinished`` starts led to no mode, but up
+    without end, or to a saddle. ``log_mass`` is -inf where it is not known.
     """
 
     start_count: tuple[int, ...] = ()

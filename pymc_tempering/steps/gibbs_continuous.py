@@ -113,7 +113,11 @@ class GibbsCT(CoupledStep):
         **kwargs: Any,
     ) -> None:
         check_unknown(type(self), kwargs)
-        slope = _check_log_zeta(log_zeta)
+        slope = None
+        if not isinstance(log_zeta, str):
+            slope = check_nats("log_zeta", log_zeta, " or 'adapt'.")
+        else:
+            check_choice("log_zeta", log_zeta, ("adapt",))
         if n_knots is None:
             n_knots = 16 if slope is None else 1
         check_whole("n_knots", n_knots, 1)
@@ -160,10 +164,3 @@ def _step_grid(knots: FloatArray) -> FloatArray:
     if knots.size > 8:
         return knots
     return np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0])
-
-
-def _check_log_zeta(log_zeta: float | str) -> float | None:
-    if isinstance(log_zeta, str):
-        check_choice("log_zeta", log_zeta, ("adapt",))
-        return None
-    return check_nats("log_zeta", log_zeta, " or 'adapt'.")
