@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.model.identity import Identity
 from pymc_tempering.references.own import is_reference
 from pymc_tempering.results.datatree import group_of
@@ -107,8 +106,6 @@ def _plain(value: Any) -> Any:
     """Options as plain values; large ones as digests, as only equality is asked for."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, GaussianBase):
-        return f"GaussianBase {value.digest}"
     if isinstance(value, xr.DataTree):
         return f"DataTree {_digest(_content(value))}"
     if isinstance(value, Mapping):
@@ -122,8 +119,11 @@ def _plain(value: Any) -> Any:
     if is_reference(value):
         draws = np.asarray(value.draw(np.random.default_rng(0), 3))
         return f"{type(value).__name__} {_digest(draws.tobytes())}"
-    # the fields of settings are in their repr, addresses in that of others
-    return repr(value) if is_dataclass(value) else type(value).__name__
+    # of others the repr may have an address
+    kind = type(value).__name__
+    if isinstance(value, type) or not is_dataclass(value):
+        return kind
+    return {"kind": kind} | {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
 
 
 def _content(idata: xr.DataTree) -> bytes:

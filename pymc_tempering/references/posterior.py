@@ -5,7 +5,6 @@ it; a few ascents from there find where to, and a fit there takes its place if i
 are no search for modes: one that the new data open far from all draws is met by chance alone.
 """
 
-import hashlib
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -49,7 +48,7 @@ class _Known(NamedTuple):
         return self.fit.log_zeta
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class PosteriorDraws:
     """Unconstrained draws (n, D) in the order in which they were made, and their modes (n,).
 
@@ -59,10 +58,6 @@ class PosteriorDraws:
     draws: FloatArray
     mode: IntArray
     funnel_depth: float = 0.0
-
-    def __repr__(self) -> str:
-        digest = hashlib.sha256(self.draws.tobytes() + self.mode.tobytes()).hexdigest()[:16]
-        return f"PosteriorDraws {digest}"
 
     def prepare(
         self, density: Density, rng: np.random.Generator, *, effort: Effort | None = NEARBY,

@@ -161,7 +161,7 @@ def test_an_executor_and_a_folder_change_nothing(runs, parts, seed, tmp_path):
     with pytest.raises(DataError, match="another one: the data of 'y' changed"):
         pm_temper.update(given[0], {"y": parts[2]}, given[2], **options)
     # the same data after other draws: another reference
-    with pytest.raises(DataError, match="base is"):
+    with pytest.raises(DataError, match="base: draws is"):
         pm_temper.update(exact_run(parts[0], np.random.default_rng([seed, 1])), *given[1:],
                          **options)  # fmt: skip
 
