@@ -35,7 +35,7 @@ def write_block(folder: Path, number: int, tree: Any) -> None:
 class BlockFolder(Folder):
     """A folder of one call, with the blocks that are finished."""
 
-    kind, format = "pymc_tempering blocks", 1
+    kind, format = "pymc_tempering blocks", 2
 
     def attach(self, run: Mapping[str, Any]) -> None:
         """Make the folder that of a call, as :func:`.description.describe` says it.

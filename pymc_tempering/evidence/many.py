@@ -346,7 +346,7 @@ def _description(
     model: pm.Model, caller: str, many: Many, data: ManyData, base: Any
 ) -> dict[str, Any]:
     names = ("method", "target_se", "starts", "max_gradients", "quick", "draws", "variables")
-    settings = {name: getattr(many, name) for name in names} | {"data": data.digest()}
+    settings = {name: getattr(many, name) for name in names} | {"data": data.values}
     # of a function what it gives for the first data set
     settings["reference"] = many.reference if base is None else base
     identity = Identity.of(model)

@@ -1,6 +1,5 @@
 """The data of many data sets: checked, and as inputs of one model."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -58,15 +57,6 @@ class ManyData:
                 found.append([tuple(shape) for shape in function(**point)])
         columns = zip(names, zip(*found, strict=True), strict=False)
         return [name for name, column in columns if len(set(column)) > 1]
-
-    def digest(self) -> str:
-        """Digest of all of them."""
-        digest = hashlib.sha256()
-        for name, rows in self.values.items():
-            parts = [rows] if isinstance(rows, np.ndarray) else rows
-            for part in parts:
-                digest.update(f"{name} {part.dtype} {part.shape} ".encode() + part.tobytes())
-        return digest.hexdigest()[:16]
 
 
 def read_data(model: pm.Model, data: Any) -> ManyData:

@@ -159,7 +159,7 @@ def test_a_call_goes_on_from_its_folder(model, data, whole, seed, tmp_path, monk
         resumed = estimated(model, {"y": data}, None, resume=tmp_path / "run")
         assert len(calls) == n_calls
         xr.testing.assert_identical(resumed.dataset, whole.dataset)
-    with pytest.raises(DataError, match=r"another call: .*data is"):
+    with pytest.raises(DataError, match=r"another call: .*data: y is"):
         estimated(model, {"y": data + 1.0}, seed, resume=tmp_path / "run")
     with pytest.raises(DataError, match="random_seed is"):
         estimated(model, {"y": data}, seed + 1, resume=tmp_path / "run")
