@@ -107,7 +107,7 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, xr.DataTree):
-        return f"DataTree {_digest(_content(value))}"
+        value = {n: values.values for n, values in group_of(value, "posterior").data_vars.items()}
     if isinstance(value, Mapping):
         return {str(name): _plain(value[name]) for name in sorted(value, key=str)}
     if isinstance(value, np.ndarray | np.generic):
@@ -124,13 +124,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, type) or not is_dataclass(value):
         return kind
     return {"kind": kind} | {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-
-
-def _content(idata: xr.DataTree) -> bytes:
-    return b"".join(
-        str(name).encode() + np.ascontiguousarray(values.values).tobytes()
-        for name, values in group_of(idata, "posterior").data_vars.items()
-    )
 
 
 def _flat(tree: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
