@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.errors import TemperingError
 from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
@@ -118,6 +119,35 @@ def _permute(values: FloatArray, order: np.ndarray) -> FloatArray:
     return np.take(values, order, axis=axes[0]) if axes else values
 
 
+def constants(model: pm.Model) -> Findings:
+    """Laws of areas beside areas, whose densities PyMC gives up to a constant."""
+    of_car, of_icar = (
+        [rv.name for rv in model.basic_RVs if isinstance(rv.owner.op, type(law.rv_op))]
+        for law in (pm.CAR, pm.ICAR)
+    )
+    random = set(model.basic_RVs)
+    # a potential of no variable is the constant, added
+    is_added = any(random.isdisjoint(ancestors([each])) for each in model.potentials)
+    if of_car and not is_added:
+        yield Finding(
+            f"PyMC leaves a constant out of the density of `pm.CAR`, {of_car}, and so log Z lacks "
+            "it.",
+            {"variables": of_car},
+            remedy="Compare models that have the same graph of areas alone, or add "
+            '`pm.Potential("constant", 0.5 * np.log(W.sum(axis=0)).sum() - 0.5 * len(W) * '
+            "np.log(2 * np.pi))` for each vector of it.",
+        )
+    if of_icar:
+        yield Finding(
+            f"`pm.ICAR`, {of_icar}, has no normalised density but for that of its sum, nor one "
+            "that a free `sigma` scales, and so log Z lacks a constant.",
+            {"variables": of_icar},
+            piece="ICAR",
+            remedy="Compare models that have the same graph of areas alone, with `sigma` left at 1 "
+            "and the values multiplied by their scale.",
+        )
+
+
 def above_likelihood(run: AtHand) -> Findings:
     """Whether log Z is above the log likelihood of every draw by four of its errors.
 
@@ -128,6 +158,7 @@ def above_likelihood(run: AtHand) -> Findings:
     model, estimate = run.model, run.estimate
     refused = any(warning.refuses for warning in run.warnings or ())
     custom = any("Custom" in type(rv.owner.op).__name__ for rv in model.free_RVs)
+    custom = custom or bool([*constants(model)])
     unknown = custom or any(map(is_improper, model.free_RVs)) or bool(model.potentials)
     if refused or unknown or not model.observed_RVs or np.isnan(estimate.log_z):
         return
@@ -166,6 +197,15 @@ CHECKS = (
         "normalised.",
         lambda run: orders(run.model, run.idata),
         ("model", "idata"),
+        lasting=True,
+    ),
+    Check(
+        "dropped_constants",
+        "`pm.CAR` and `pm.ICAR` have densities up to a constant, which log Z lacks: some 9 nats of "
+        "25 areas in a square.",
+        "Compare models that have the same graph of areas alone, or add the constant of `pm.CAR`.",
+        lambda run: constants(run.model),
+        ("model",),
         lasting=True,
     ),
     Check(

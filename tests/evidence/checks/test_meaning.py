@@ -1,19 +1,23 @@
 """Models whose log Z is not what their users would take it for."""
 
 import math
+import re
 from dataclasses import replace
 
+import arviz as az
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from pymc.distributions.transforms import ordered
+from scipy.stats import multivariate_normal
 
 import pymc_tempering as pm_temper
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.checks import CODES
-from pymc_tempering.evidence.checks.meaning import orders, powers
+from pymc_tempering.evidence.checks.meaning import above_likelihood, constants, orders, powers
 from pymc_tempering.evidence.checks.priors import runaway_flat_variables
 from pymc_tempering.evidence.common import with_warnings
 from pymc_tempering.evidence.run import Run
@@ -60,6 +64,52 @@ def test_orders_that_are_not_have_none(model, draws):
 def test_models_without_an_order_are_left_alone(draws):
     assert [*orders(mixture(ordered_means=False), draws)] == []
     assert [*orders(mixture(), xr.DataTree())] != []
+
+
+W = np.array([[0.0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 1], [0, 0, 1, 0]])
+
+
+def areas(law, observed=None):
+    with pm.Model() as model:
+        alpha = pm.Beta("alpha", 2.0, 2.0)
+        given = {"mu": np.zeros(4), "alpha": alpha, "tau": 2.0} if law is pm.CAR else {}
+        effect = law("effect", W=W, observed=observed, **given)
+        if observed is None:
+            pm.Normal("y", effect, 1.0, observed=[0.3, -0.2, 1.1, 0.4])
+    return model
+
+
+def test_what_is_to_be_added_to_a_car_normalises_it(rng):
+    [finding] = constants(areas(pm.CAR))
+    assert finding.measured == {"variables": ["effect"]}
+    added = re.search(r'"constant", (.*)\)` for each', finding.remedy)[1]
+    effect, precision = rng.normal(size=4), 2.0 * (np.diag(W.sum(axis=0)) - 0.3 * W)
+    as_it_is = pm.logp(pm.CAR.dist(mu=np.zeros(4), W=W, alpha=0.3, tau=2.0), effect).eval()
+    law = multivariate_normal(np.zeros(4), np.linalg.inv(precision))
+    assert as_it_is + eval(added, {"np": np, "W": W, "len": len}) == pytest.approx(
+        law.logpdf(effect)
+    )
+
+
+def test_laws_that_lack_a_constant_are_named_wherever_they_are():
+    assert [finding.piece for finding in constants(areas(pm.ICAR))] == ["ICAR"]
+    observed = areas(pm.CAR, np.zeros(4))
+    assert [finding.piece for finding in constants(observed)] == [""]
+    with observed:
+        pm.Potential("of_alpha", observed["alpha"] ** 2)
+    assert [finding.piece for finding in constants(observed)] == [""]
+    with observed:
+        pm.Potential("constant", pt.as_tensor(-2.1))
+    assert [*constants(observed)] == [*constants(mixture())] == []
+
+
+def test_log_z_may_be_above_the_likelihood_where_a_prior_lacks_a_constant(rng):
+    model = areas(pm.ICAR)
+    draws = {"effect": rng.normal(size=(1, 5, 4)), "alpha": np.full((1, 5), 0.5)}
+    idata = az.from_dict({"posterior": draws})
+    estimate = LogZEstimate(50.0, 0.1, "x", np.full(2, 50.0))
+    run = Run(model=model, idata=idata, estimate=estimate, warnings=())
+    assert [*above_likelihood(run)] == []
 
 
 def power_model(total_size, size=5):
