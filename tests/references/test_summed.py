@@ -8,6 +8,7 @@ from scipy.stats import halfnorm, norm
 
 import pymc_tempering as pm_temper
 from pymc_tempering.engine.path.sparse_precision import solve
+from pymc_tempering.errors import TemperingWarning
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.structure import _summed, common_value, neighbours_of, structures_of
 from pymc_tempering.references.conditional import conditional_fit
@@ -180,9 +181,11 @@ def test_normal_areas_leave_nothing_to_explain(normal):
 @pytest.mark.parametrize("seed", [20, 21])
 def test_log_z_of_areas_is_right(seed):
     """Errors of four standard errors: a false alarm in 15,000."""
-    estimate = pm_temper.estimate_logz(
-        areas(), random_seed=seed, cores=1, progressbar=False, quiet=True
-    )
+    with pytest.warns(TemperingWarning, match="dropped constants"):
+        estimate = pm_temper.estimate_logz(
+            areas(), random_seed=seed, cores=1, progressbar=False, quiet=True
+        )
+    assert [warning.code for warning in estimate.warnings] == ["dropped_constants"]
     assert abs(estimate.log_z - exact()) < 4.0 * estimate.se + 1e-3
 
 
