@@ -33,10 +33,17 @@ def describe(
     seed: Any,
     options: Mapping[str, Any],
     run: Mapping[str, Any],
+    coordinates: str = "",
 ) -> dict[str, Any]:
-    """Describe a run."""
+    """Describe a run.
+
+    ``coordinates`` is the digest of those in which chains are stored, empty for the model's own: a
+    map is fitted anew where a run is continued, and on another processor it is another one.
+    """
     given = {name: _plain(value) for name, value in sorted(options.items())
              if value is not None and name not in _NO_MATTER}  # fmt: skip
+    if coordinates:
+        given["coordinates"] = coordinates
     settings = {name: run[name] for name in ("draws", "tune", "chains", "target_se") if name in run}
     if run.get("budget") is not None:
         settings["max_gradients"] = run["budget"].most

@@ -4,6 +4,7 @@ No interpolation: the locals' means and precisions are taken from gradients wher
 (:mod:`pymc_tempering.engine.path.normal_locals`), so that they are right where scales go to zero.
 """
 
+import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -96,6 +97,13 @@ class NormalLocals:
         """Those of the map of the globals, with the order of all coordinates."""
         order = np.concatenate([self.structure.globals, self.structure.system.at])
         return self.of_globals.arrays._replace(order=order)
+
+    @cached_property
+    def digest(self) -> str:
+        """Identity of the map: 16 hex digits."""
+        made = hashlib.sha256(f"normal {self.of_globals.digest}".encode())
+        made.update(self.place.tobytes() + self.arrays.order.tobytes())
+        return made.hexdigest()[:16]
 
     @property
     def n_each(self) -> int:

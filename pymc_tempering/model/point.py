@@ -20,7 +20,11 @@ from pymc_tempering.types import FloatArray, IntArray
 
 
 class CoordinateMap(Protocol):
-    """From other coordinates u of a flat vector to its own z, and back."""
+    """From other coordinates u of a flat vector to its own z, and back; ``digest`` tells which."""
+
+    @property
+    def digest(self) -> str:
+        """Identity of the map: 16 hex digits."""
 
     def from_base(self, u: FloatArray) -> FloatArray:
         """Map ``u`` of shape (..., D) to ``z``."""

@@ -19,8 +19,10 @@ most scales the data tell next to nothing, so that they have the tails of their 
 by a coordinate that is nearly normal: logarithms of half-Cauchy scales fall like exponentials.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numba
@@ -72,6 +74,12 @@ class LocalScales:
     slopes: FloatArray
     laws: FloatArray
     place: FloatArray
+
+    @cached_property
+    def digest(self) -> str:
+        """Identity of the map: 16 hex digits."""
+        parts = (self.values, self.scales, self.numbers, self.slopes, self.laws, self.place)
+        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()[:16]
 
     @property
     def _own(self) -> IntArray:

@@ -11,7 +11,9 @@ A pair winds where a circle of it around 0 stays in the mass, if the angle turns
 the mass if the angle does not.
 """
 
+import hashlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from math import tau
 from typing import Any
@@ -61,6 +63,12 @@ class Windings:
     index: IntArray
     model: Angles
     straight: Angles
+
+    @cached_property
+    def digest(self) -> str:
+        """Identity of the map: 16 hex digits."""
+        parts = (self.index, self.model.centre, self.straight.centre)
+        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()[:16]
 
     def sheared(self, values: FloatArray, sign: int) -> FloatArray:
         """Turn angles with their pairs, or with sign -1 back; values of the model, (..., D)."""

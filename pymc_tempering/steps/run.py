@@ -197,13 +197,9 @@ def _attach(
     """Have a step keep its chains, and say what is there already; nothing for a new run."""
     seed = plain_seed(store.random_seed)
     made = step.density.points.map
-    if made is not None:
-        # chains are stored in its coordinates: it is fitted anew where a run is continued, and on
-        # another processor it is another one
-        u = np.random.default_rng(0).standard_normal((3, step.density.dim))
-        options = options | {"coordinates": made.from_base(u)}
+    coordinates = "" if made is None else made.digest
     name, identity = type(step).__name__, step.identity
-    store.attach(step, describe(model, name, identity, seed, options, run))
+    store.attach(step, describe(model, name, identity, seed, options, run, coordinates))
     if not step.identity.is_certain:
         store.check_densities(step)
     total = run["draws"] + (step.default_tune_steps if run["tune"] is None else run["tune"])

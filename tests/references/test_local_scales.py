@@ -173,7 +173,7 @@ def test_it_is_the_same_in_another_process(rng):
     there = cloudpickle.loads(cloudpickle.dumps(inner))
     u = rng.normal(size=density.dim)
     assert there.value_and_grad(u)[0] == inner.value_and_grad(u)[0]
-    np.testing.assert_array_equal(there.points.map.from_base(u), inner.points.map.from_base(u))
+    assert there.points.map.digest == inner.points.map.digest
     np.testing.assert_array_equal(there.start, inner.start)
 
 

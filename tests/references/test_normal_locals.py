@@ -160,7 +160,7 @@ def test_an_evaluation_takes_as_many_gradients_as_it_says(density, structure, ma
 def test_another_process_has_the_same(mapped, density):
     there, u = cloudpickle.loads(cloudpickle.dumps(mapped)), np.full(density.dim, 0.3)
     assert there.value_and_grad(u)[0] == mapped.value_and_grad(u)[0]
-    np.testing.assert_array_equal(there.points.map.from_base(u), mapped.points.map.from_base(u))
+    assert there.points.map.digest == mapped.points.map.digest
 
 
 @pytest.mark.parametrize(("kind", "is_normal"), [("normal", True), ("t", False), ("counts", False)])

@@ -83,7 +83,7 @@ def test_it_is_the_same_in_another_process(rng):
     there = cloudpickle.loads(cloudpickle.dumps(straight))
     u = rng.normal(size=density.dim)
     assert there.value_and_grad(u)[0] == straight.value_and_grad(u)[0]
-    np.testing.assert_array_equal(there.points.map.from_base(u), straight.points.map.from_base(u))
+    assert there.points.map.digest == straight.points.map.digest
 
 
 @pytest.mark.statistical

@@ -33,6 +33,7 @@ with r and w^ as smooth as the rest. As a'w^ = 1 between nodes too, the log dete
 maps bend locals with one parent p: to a_j and c_j come B_j u^_p^2 and S_j u^_p, as of globals.
 """
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -113,6 +114,14 @@ class ConditionalMap:
     def with_laws(self, laws: Laws) -> "ConditionalMap":
         """Give the same map with other laws of its residuals."""
         return ConditionalMap(self.arrays._replace(**laws._asdict()))
+
+    @cached_property
+    def digest(self) -> str:
+        """Identity of the map: 16 hex digits."""
+        h = hashlib.sha256()
+        for array in self.arrays:
+            h.update(array.tobytes())
+        return h.hexdigest()[:16]
 
     @cached_property
     def log_det_root(self) -> float:
