@@ -11,6 +11,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.model.identity import Identity
 from pymc_tempering.references.own import is_reference
 from pymc_tempering.results.datatree import group_of
@@ -120,17 +121,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         array = np.ascontiguousarray(value)
         small = array.size <= 8 and array.dtype.kind in "biuf"
-        return array.tolist() if small else f"array {array.shape} {_digest(array.tobytes())}"
+        kind = f"{array.dtype} {array.shape}"
+        return array.tolist() if small else f"array {kind} {_digest(array.tobytes())}"
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if is_reference(value):
+    # the repr may have an address
+    known = {"kind": type(value).__name__}
+    if is_dataclass(value) and not isinstance(value, type):
+        known |= {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if is_reference(value) and not isinstance(value, GaussianBase):
         draws = np.asarray(value.draw(np.random.default_rng(0), 3))
-        return f"{type(value).__name__} {_digest(draws.tobytes())}"
-    # of others the repr may have an address
-    kind = type(value).__name__
-    if isinstance(value, type) or not is_dataclass(value):
-        return kind
-    return {"kind": kind} | {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        known["draws"] = _digest(draws.tobytes())
+    return known
 
 
 def _flat(tree: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:

@@ -36,7 +36,7 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.references.prepared import Prepared, Search
 from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
-FORMAT = 16
+FORMAT = 18
 """Of the folder of a run, see :attr:`Folder.format`."""
 
 _ABOUT = "run.json"

@@ -1,5 +1,7 @@
 """Every call that is given another model says which part of it is another."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -10,6 +12,7 @@ import xarray as xr
 import pymc_tempering as pm_temper
 from pymc_tempering.checkpoint.description import describe, differences
 from pymc_tempering.comparison.estimates import data_diagnostics
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import DataError, ModelError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.model.compile import compile_density
@@ -84,6 +87,37 @@ def test_a_folder_of_resume(model, other):
     kept, now = (describe(m, "step", Identity.of(m), 1, {}, {}) for m in (model, other[1]))
     assert f"{other[0]} changed" in differences(kept, now)
     assert differences(kept, kept) == []
+
+
+@dataclass
+class Tailed:
+    """A reference whose draws do not tell its tail."""
+
+    tail: float
+
+    def draw(self, rng, n):
+        return rng.standard_normal((n, 2))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (
+            GaussianBase(np.zeros(2), np.ones(2), log_zeta=-3.0),
+            GaussianBase(np.zeros(2), np.ones(2), log_zeta=-4.0),
+        ),
+        (GaussianBase(np.zeros(2), np.ones(2)), GaussianBase(np.zeros(2), np.full(2, 1.0 + 1e-15))),
+        (Tailed(3.0), Tailed(4.0)),
+        (np.zeros(20), np.zeros(20, dtype=int)),
+    ],
+    ids=["log_zeta", "scale", "tail", "dtype"],
+)
+def test_a_folder_of_resume_tells_bases_alike_apart(model, one, two):
+    described = [
+        describe(model, "step", Identity.of(model), 1, {"base": base}, {}) for base in (one, two)
+    ]
+    assert differences(*described) != []
+    assert differences(described[0], described[0]) == []
 
 
 def test_average(run, other):
