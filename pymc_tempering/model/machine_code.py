@@ -61,6 +61,8 @@ def tempering_density(z_pointer, grad_pointer{table_pointer}):
 _NUMBERS = itertools.count()  # of closures, whose names have to differ
 _ONE_AT_A_TIME = threading.Lock()  # there must be one engine: with a second, closures of one go
 
+_PYTHON_OPS = "parts of the model are Python code"
+
 
 class MachineCode(NamedTuple):
     """A compiled graph; its address is valid as long as this object lives."""
@@ -143,7 +145,7 @@ def _by_numba(graph: _Graph, why: str) -> MachineCode:  # noqa: ARG001  it is th
     if python_ops or unknown:
         # compiled here and not at the first call, where the model's own exceptions are carried out
         inner.compile((numba.types.float64[::1],))
-        return _through_python(inner, function, graph.points, "numba", "")
+        return _through_python(inner, function, graph.points, "numba", _PYTHON_OPS)
     dim, dtype = graph.points.dim, graph.inputs[0].variable.dtype
     try:
         wrapper = wrapped(inner, dim)
@@ -158,13 +160,15 @@ def _by_numba(graph: _Graph, why: str) -> MachineCode:  # noqa: ARG001  it is th
 def _by_c(graph: _Graph, why: str) -> MachineCode:
     # without a C compiler of PyTensor's the same mode runs in Python
     function = pymc_compile(graph.inputs, graph.outputs, mode="CVM")
-    return _through_python(function, function, graph.points, "c", why)
+    said = f"{_LABELS['c']} computes it: {why}"
+    return _through_python(function, function, graph.points, "c", said)
 
 
 def _by_jax(graph: _Graph, why: str) -> MachineCode:
     start = graph.points.ravel(graph.points.initial)
     called, function = jax_function(graph.inputs, graph.outputs, start)
-    return _through_python(called, function, graph.points, "jax", why)
+    said = f"{_LABELS['jax']} computes it: {why}"
+    return _through_python(called, function, graph.points, "jax", said)
 
 
 BACKENDS: dict[str, Callable[[_Graph, str], MachineCode]] = {
@@ -182,8 +186,7 @@ def _through_python(
 ) -> MachineCode:
     called = python_density(value_and_grad, points)
     address = int(ctypes.cast(called, ctypes.c_void_p).value or 0)
-    said = f"{_LABELS[backend]} computes it: {why}" if why else "parts of the model are Python code"
-    return MachineCode(address, called, function, said, backend, None)
+    return MachineCode(address, called, function, why, backend, None)
 
 
 def wrapped(
