@@ -9,7 +9,7 @@ own coordinates, by the ELBO, whose draws do not tell of the mass that it lacks;
 Gaussian with the moments of weighted draws of what is in use, diagonal above 200 values. *In use*
 is what a chain starts from: the map of a hierarchy, with the number of its globals (V is by draws
 or by a short run, whichever is larger), or the best fit with the shape that it was given. Of
-several modes V is that of the best fit alone; how many fits there are is the last column. ``inf``
+several modes V is that of the best fit alone; how many fits there are is the last column. ``nan``
 is of draws of which more than a fiftieth have no density.
 """
 
@@ -30,8 +30,6 @@ from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM
 from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.prepare import prepare
 from pymc_tempering.references.quality import N_MANY, trimmed_variance
-
-KINDS = {"GaussianBase": "the Gaussian"}
 
 
 def models(sets):
@@ -78,7 +76,8 @@ def row_of(density):
         shape = found.shapes[0]
         z = shape.from_base(rng.standard_normal((n, density.dim)))
         weights = density_at(density.address, z)[0] - shape.log_density(z)
-        now, kind = variance(density, shape), KINDS.get(type(shape).__name__, "a bent Gaussian")
+        now = variance(density, shape)
+        kind = "the Gaussian" if isinstance(shape, GaussianBase) else "a bent Gaussian"
     of_draws = variance_of_draws(density, z, weights)
     numbers = [f"{v:.3g}" for v in (gaussian, of_draws, now)]
     return [density.dim, *numbers, kind, len(found.fits)]

@@ -94,10 +94,10 @@ def test_what_is_to_be_added_to_a_car_normalises_it(rng):
 def test_laws_that_lack_a_constant_are_named_wherever_they_are():
     assert [finding.piece for finding in constants(areas(pm.ICAR))] == ["ICAR"]
     observed = areas(pm.CAR, np.zeros(4))
-    assert [finding.piece for finding in constants(observed)] == [""]
+    assert [finding.piece for finding in constants(observed)] == ["CAR"]
     with observed:
         pm.Potential("of_alpha", observed["alpha"] ** 2)
-    assert [finding.piece for finding in constants(observed)] == [""]
+    assert [finding.piece for finding in constants(observed)] == ["CAR"]
     with observed:
         pm.Potential("constant", pt.as_tensor(-2.1))
     assert [*constants(observed)] == [*constants(mixture())] == []
